@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = command_line(NAME, argv)
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:
-        print(json_text(NAME, action.as_json(result)))
+        print(json_text(NAME, action.as_json(result, plan)))
     else:
         action.print_summary(result)
     return action.exit_code(NAME, result)

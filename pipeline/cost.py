@@ -66,9 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--compare names the programs itself, and draws none: leave out IMPL and --svg")
 
     from pipeline.actions import price_program as action
-    from pipeline.verification.task_files import load_task_named
+    from pipeline.verification.task_files import load_one_with_warnings
 
-    task = load_task_named(arguments.task)
+    task, doubts = load_one_with_warnings(arguments.task)
     names = options.compare or (arguments.impl,)
     named = [arguments.model_copy(update={"impl": name}) for name in names]
     programs = [(each.impl if each.impl not in (None, "-") else task.name, read_program(each, task)) for each in named]
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     subjects = action.price_programs(task, [(str(name), text) for name, text in programs], chip, sizes)
     if not _all_checked(subjects):
         return Exit.NO
-    _show(subjects, chip.name, options)
+    _show(subjects, chip.name, options, doubts)
     return Exit.OK
 
 
@@ -107,7 +107,7 @@ def _all_checked(subjects: "Sequence[Subject]") -> bool:
     return not any(isinstance(subject.priced, tuple) for subject in subjects)
 
 
-def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions) -> None:
+def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions, doubts: Sequence[str]) -> None:
     from pipeline.charts.dataflow import draw_cost
     from pipeline.cli.cost_tables import comparison_table, cost_json, cost_table
 
@@ -116,7 +116,7 @@ def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions) -> Non
         draw_cost(priced[0][1], Path(options.svg))
     if options.as_json:
         found = [cost_json(each, name, chip) for name, each in priced]
-        print(json_text(NAME, {"programs": found} if options.compare else found[0]))
+        print(json_text(NAME, ({"programs": found} if options.compare else found[0]) | {"warnings": doubts}))
     else:
         print(comparison_table(priced) if options.compare else cost_table(priced[0][1], priced[0][0], chip))
 

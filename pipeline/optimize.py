@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, options = ProgramName.of(given), OptimizeOptions.of(given)
 
     from pipeline.actions.price_program import Optimized, chip_of, optimize
-    from pipeline.verification.task_files import load_task_named
+    from pipeline.verification.task_files import load_one_with_warnings
 
     registry.offer(options.language, Rewrites, NAME)
-    task = load_task_named(arguments.task, options.language)
+    task, doubts = load_one_with_warnings(arguments.task, options.language)
     text = read_program(arguments, task)
     chip = None if options.chip is None else chip_of(options.chip, None)
     found = optimize(task, text, options.objective, chip, options.max_programs, options.language)
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.output is not None:
         write_text(Path(options.output), found.best.text)
     if options.as_json:
-        print(json_text(NAME, as_json(found)))
+        print(json_text(NAME, as_json(found) | {"warnings": [*doubts, *found.findings]}))
     else:
         print(_report(found), end="\n\n", file=sys.stderr if options.output is None else sys.stdout)
         if options.output is None:
@@ -95,7 +95,8 @@ def _report(found: "Optimized") -> str:
     steps = ", ".join(found.best.rewrites) or "none; no cheaper program was found"
     refused = f"; verification refused {found.refused} that were cheaper" if found.refused else ""
     left = [f"folds by {name} are neither merged nor split: {reason}" for name, reason in found.left.items()]
-    lines = [f"rewrites: {steps}", f"priced {counted(found.programs, 'program')}{refused}", *left]
+    warned = [f"warning: {finding}" for finding in found.findings]
+    lines = [f"rewrites: {steps}", f"priced {counted(found.programs, 'program')}{refused}", *left, *warned]
     return "\n".join([*aligned(rows, right={1, 2}), *lines])
 
 

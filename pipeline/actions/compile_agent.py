@@ -42,7 +42,7 @@ from pipeline.running.session import (
     with_context,
     with_temperatures,
 )
-from pipeline.verification.task_files import load_tasks
+from pipeline.verification.task_files import load_tasks, load_with_warnings
 from pipeline.verification.workers import LocalWorkers
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
@@ -80,7 +80,7 @@ def checked(config: RunConfig) -> Request:
     """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
     config = with_temperatures(config, config.lm)
     config = served(config, config.lm)
-    tasks = load_tasks(config.tasks, config.language)
+    tasks, doubts = load_with_warnings(config.tasks, config.language)
     limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
     if config.selection == RESAMPLE and not any(limits):
         raise UsageError(
@@ -99,7 +99,7 @@ def checked(config: RunConfig) -> Request:
     if config.skills and not config.experience:
         raise UsageError("--skills: patterns are mined from the programs of an earlier run; add --experience RUN")
     experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None
-    return Request(config, "", tasks, validation, experience)
+    return Request(config, "", tasks, validation, experience, doubts=doubts)
 
 
 def resume(run: str, given: Mapping[str, Any]) -> Resumed:
@@ -221,9 +221,12 @@ def _passes(config: RunConfig) -> str:
     return "tokens matched" if config.match_tokens else "passes"
 
 
-def as_json(result: JobResult) -> dict[str, Any]:
-    """The result for machines, with advice on each unsolved task."""
-    return summary.as_json(result) | {"advice": {name: advice.to_dict() for name, advice in _advice(result).items()}}
+def as_json(result: JobResult, plan: Request | Resumed) -> dict[str, Any]:
+    """The result for machines, with advice on each unsolved task and the warnings about tasks."""
+    doubts = (plan.request if isinstance(plan, Resumed) else plan).doubts
+    advice = {name: advice.to_dict() for name, advice in _advice(result).items()}
+    warnings = {name: list(found) for name, found in doubts.items() if found}
+    return summary.as_json(result) | {"advice": advice, "warnings": warnings}
 
 
 def print_summary(result: JobResult) -> None:

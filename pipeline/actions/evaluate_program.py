@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from pipeline.running.session import (
     trusted,
 )
 from pipeline.verification.claims import Refusal
-from pipeline.verification.task_files import load_tasks
+from pipeline.verification.task_files import load_with_warnings
 from pipeline.verification.workers import Workers
 
 
@@ -42,7 +42,7 @@ from pipeline.verification.workers import Workers
 class Evaluation:
     """A pass over tasks; `run_id` is that of its run in the store, if it was recorded.
 
-    `refused` are the program's demonstrations that verification left out.
+    `refused` are the program's demonstrations that verification left out, and `doubts` the warnings about the tasks.
     """
 
     program: str
@@ -52,6 +52,7 @@ class Evaluation:
     run_id: str | None
     refused: Sequence[Refusal] = ()
     language: str | None = None
+    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def evaluate_program(
@@ -66,9 +67,10 @@ def evaluate_program(
         LMUnavailable: The LM can't be used.
         ClusterUnavailable: The cluster can't be used.
     """
-    tasks = load_tasks(patterns, config.language)
+    tasks, doubts = load_with_warnings(patterns, config.language)
     with open_workers(config, name) as workers:
-        return _evaluated(name, open_program(config, workers, partial(print_message, name)), tasks, command, workers)
+        session = open_program(config, workers, partial(print_message, name))
+        return replace(_evaluated(name, session, tasks, command, workers), doubts=doubts)
 
 
 def _evaluated(
@@ -147,6 +149,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "lm": evaluation.lm,
         "run_id": evaluation.run_id,
         "refused": [refusal.to_dict() for refusal in evaluation.refused],
+        "warnings": {name: list(found) for name, found in evaluation.doubts.items() if found},
     }
 
 

@@ -45,6 +45,9 @@ from step_runtime.tasks.task import Task as StepTask
 
 __all__ = ["generate", "load_with_warnings", "output_files", "synthesize", "texts_of"]
 
+UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
+"""What is to be said of programs that are kept when a command is interrupted."""
+
 Files = Mapping[str, Sequence[Path]]
 """Files by the name of their task."""
 
@@ -165,7 +168,7 @@ def _offers(
                 solutions = [offering.solution(task, *each) for each in found[task.name]]
                 offers[task.name] = offering.offer(task, list({each.impl: each for each in solutions}.values()))
     for name, drafts in found.items():
-        unchanged = [Solution(draft, draft, by, detail) for draft, by, detail in drafts]
+        unchanged = [Solution(draft, draft, by, detail, findings=(UNSTRESSED,)) for draft, by, detail in drafts]
         offers.setdefault(name, Offer.unpriced(unchanged))
     return offers
 

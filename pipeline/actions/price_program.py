@@ -74,6 +74,7 @@ class Optimized(NamedTuple):
         best: The cheapest verified program.
         refused: Cheaper programs that verification, under stress too, did not accept.
         left: By function, why its folds were neither merged nor split.
+        findings: What `pipeline.verify` warns of in the program found, a line each.
     """
 
     given: Variant
@@ -81,6 +82,7 @@ class Optimized(NamedTuple):
     programs: int
     refused: int
     left: Mapping[str, str] = MappingProxyType({})
+    findings: tuple[str, ...] = ()
 
 
 def optimize(
@@ -106,13 +108,15 @@ def optimize(
             raise UsageError(found[0].render(text, task.name))
         given = next(variant for variant in found.variants if not variant.rewrites)
         better, accepts = found.variants[: found.variants.index(given)], metric.replaces(task, text)
-        refused = 0
+        best, refused = given, 0
         with task_errors(task.name):
             for variant in better[:_TRIED]:
                 if accepts(variant.text):
-                    return Optimized(given, variant, len(found.variants), refused, found.left)
+                    best = variant
+                    break
                 refused += 1
-    return Optimized(given, given, len(found.variants), refused, found.left)
+            findings = metric.findings(task, best.text)
+    return Optimized(given, best, len(found.variants), refused, found.left, findings)
 
 
 def draw_program(name: str, text: str | None, path: str) -> None:

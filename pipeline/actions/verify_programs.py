@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import read_bytes, write_text
 from pipeline.base.machine import cores
-from pipeline.base.outputs import BatchOutput, BatchSummary, Finding, ProgramVerdict, VerifyOutput
+from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, VerifyOutput, warning_line
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
@@ -314,7 +314,9 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
     if verdict.passed:
         exact = f"  exact: {verdict.exact.answer}" if verdict.exact else ""
         return f"passed    {label}{exact}{warned}"
-    codes = ", ".join(dict.fromkeys(finding.code for finding in verdict.diagnostics)) or "warnings"
+    # Of a program that passes but for strict warnings, these are the reason.
+    reasons = verdict.diagnostics or verdict.warnings
+    codes = ", ".join(dict.fromkeys(finding.code for finding in reasons))
     word = "unknown" if verdict.unknown else "failed"
     return f"{word:9} {label}: {verdict.stage}: {codes}{warned}"
 
@@ -324,13 +326,6 @@ def findings(result: Checked) -> list[str]:
     verdict = result.verdict
     errors = [] if verdict.passed or not (verdict.diagnostics or verdict.error) else [result.text]
     return [*errors, *map(warning_line, verdict.warnings)]
-
-
-def warning_line(finding: Finding) -> str:
-    """A warning as one line, or several where it has details."""
-    place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part is not None)
-    head = f"{place}: warning: {finding.code}: {finding.message}"
-    return "\n".join([head, *(f"  {detail}" for detail in finding.details)])
 
 
 def summary_line(summary: BatchSummary) -> str:

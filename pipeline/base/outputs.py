@@ -49,6 +49,9 @@ class _Solving(_Open):
 
     solved: tuple[str, ...]
     unsolved: tuple[str, ...]
+    warnings: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="Warnings about the tasks and the programs offered, by task."
+    )
 
 
 class TokenFigures(_Part):
@@ -97,6 +100,13 @@ class Finding(_Part):
     end_column: int | None = None
     details: tuple[str, ...] = ()
     hint: str | None = None
+
+
+def warning_line(finding: Finding) -> str:
+    """A warning as a line, with its details in lines below it."""
+    place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part is not None)
+    head = f"{place}: warning: {finding.code}: {finding.message}"
+    return "\n".join([head, *(f"  {detail}" for detail in finding.details)])
 
 
 class ExactFinding(_Part):
@@ -238,9 +248,6 @@ class GenerateOutput(_Solving):
 
     command: Literal["generate"] = "generate"
     tasks: Mapping[str, GeneratedTask | None]
-    warnings: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="Warnings about the tasks and the programs offered, by task."
-    )
 
 
 class AblateOutput(_Open):
@@ -326,12 +333,14 @@ class CostOutput(_Open):
     """What `pipeline.cost` found of one program; with `--compare`, `programs` has the same of each."""
 
     command: Literal["cost"] = "cost"
+    warnings: tuple[str, ...] = Field((), description="Warnings about the task.")
 
 
 class OptimizeOutput(_Open):
     """The programs that `pipeline.optimize` found."""
 
     command: Literal["optimize"] = "optimize"
+    warnings: tuple[str, ...] = Field((), description="Warnings about the task and the program found.")
 
 
 class ConformanceCase(_Part):

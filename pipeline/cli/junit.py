@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from pipeline.base.outputs import ProgramVerdict
+from pipeline.base.outputs import ProgramVerdict, warning_line
 from pipeline.base.text import visible
 from pipeline.verification.checking import Checked
 
@@ -53,8 +53,7 @@ def _case(suite: ElementTree.Element, result: Checked) -> None:
         attributes = {"type": verdict.stage or "", "message": _first_line(_reason(verdict))}
         ElementTree.SubElement(case, "failure", attributes).text = clean(result.text)
     if verdict.warnings:
-        lines = [f"{finding.file}: {finding.code}: {finding.message}" for finding in verdict.warnings]
-        ElementTree.SubElement(case, "system-out").text = clean("\n".join(lines))
+        ElementTree.SubElement(case, "system-out").text = clean("\n".join(map(warning_line, verdict.warnings)))
 
 
 def _reason(verdict: ProgramVerdict) -> str:

@@ -12,17 +12,18 @@ from urllib.parse import quote
 
 from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.base.text import visible
+from pipeline.cli.rule_texts import UNUSABLE, rule_text
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-UNUSABLE = "unusable-file"
-"""The rule of a task or a program that can't be used."""
 
 
 def sarif_text(verdicts: Sequence[ProgramVerdict]) -> str:
     """One run with a result for every error and warning; files are relative to the current folder."""
     found = [each for verdict in verdicts for each in _findings(verdict)]
-    rules = sorted({finding.code for finding in found})
-    driver: dict[str, Any] = {"name": "pipeline.verify", "rules": [{"id": code} for code in rules]}
+    texts = {finding.code: rule_text(finding.code, finding.stage) for finding in found}
+    rules = sorted(texts)
+    described = [{"id": code, "shortDescription": {"text": texts[code]}} for code in rules]
+    driver: dict[str, Any] = {"name": "pipeline.verify", "rules": described}
     if number := _version():
         driver["version"] = number
     results = [_result(finding, rules.index(finding.code)) for finding in found]

@@ -73,15 +73,22 @@ class Generation:
             why = found.get("error", {}).get("message", f"the search ended with exit code {code}")
             raise ToolError(safe_text(quoted(why)))
         [made] = found["tasks"].values()
+        warnings = tuple(quoted(line) for lines in found["warnings"].values() for line in lines)
         if made is None or not made["passed"]:
             advice = made and shown_words(made.get("advice"))
             text = f"No program was found within {limit:g} minutes.\n{json.dumps(advice, indent=1) if advice else ''}"
             return answered(
-                text, GeneratedProgram(passed=False, program=None, found_by=None, detail=None, advice=advice)
+                "\n".join([text, *warnings]),
+                GeneratedProgram(
+                    passed=False, program=None, found_by=None, detail=None, warnings=warnings, advice=advice
+                ),
             )
-        program, detail = printable(made["impl"]), made["detail"] and quoted(made["detail"])
-        result = GeneratedProgram(passed=True, program=program, found_by=made["found_by"], detail=detail, advice=None)
-        return answered(f"{program.strip()}\n\n# verified, found by {made['found_by']}: {detail}", result)
+        program, by, detail = printable(made["impl"]), made["found_by"], made["detail"] and quoted(made["detail"])
+        result = GeneratedProgram(
+            passed=True, program=program, found_by=by, detail=detail, warnings=warnings, advice=None
+        )
+        notes = [f"# verified, found by {by}: {detail}", *(f"# warning: {line}" for line in warnings)]
+        return answered("\n".join([program.strip(), "", *notes]), result)
 
 
 async def run(command: Sequence[str], report: Report) -> tuple[int, str]:

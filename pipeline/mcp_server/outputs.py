@@ -60,6 +60,7 @@ class GeneratedProgram(_Result):
     program: str | None = Field(description="The verified program; null if none was found.")
     found_by: str | None
     detail: str | None
+    warnings: tuple[str, ...] = Field((), description="Warnings about the task and the program.")
     advice: Mapping[str, Any] | None = Field(description="Without a program: advice.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -36,6 +36,7 @@ class Request:
         experience: What an earlier run learned, if this one starts from it.
         skills_from: What an earlier run solved, if only skills are mined from it.
         ablation: The ablation that the run belongs to, as JSON.
+        doubts: What is to be warned of in the tasks, by name; this is not recorded.
     """
 
     config: RunConfig
@@ -45,6 +46,7 @@ class Request:
     experience: Experience | None = None
     ablation: Mapping[str, Any] | None = None
     skills_from: Experience | None = None
+    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def skill_source(self) -> Experience | None:

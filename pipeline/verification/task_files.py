@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.machine import cores
@@ -50,8 +50,7 @@ def load_with_warnings(
     paths = dict.fromkeys(path for pattern in patterns or [str(root)] for path in find(pattern, root))
     tasks: dict[str, Any] = {}
     doubts: dict[str, list[str]] = {}
-    loaded = _load([*paths]) if language is None else [(read_in(language, path), []) for path in paths]
-    for path, (task, found) in zip(paths, loaded, strict=True):
+    for path, (task, found) in zip(paths, _load([*paths], language), strict=True):
         if task.name in tasks:
             raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
         tasks[task.name], doubts[task.name] = task.without_impl(), found
@@ -77,10 +76,19 @@ def load_task_named(name: str, language: str | None = None) -> Any:
     Raises:
         UsageError: There is none, there are several, or the file is not a valid task.
     """
+    return load_one_with_warnings(name, language)[0]
+
+
+def load_one_with_warnings(name: str, language: str | None = None) -> tuple[Any, list[str]]:
+    """As `load_task_named`, and the warnings about the task, which are shown as Python shows warnings, too.
+
+    Raises:
+        UsageError: There is none, there are several, or the file is not a valid task.
+    """
     paths = find(name, registry.tasks_folder(language))
     if len(paths) > 1:
         raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
-    return _load(paths)[0][0] if language is None else read_in(language, paths[0])
+    return _load(paths, language)[0]
 
 
 def read_in(language: str, path: Path) -> Any:
@@ -98,27 +106,52 @@ def read_in(language: str, path: Path) -> Any:
         raise UsageError(str(error)) from None
 
 
-def _load(paths: Sequence[Path]) -> list[tuple[Task, list[str]]]:
-    """Reads task files, and tries their code in worker processes, which start meanwhile; the warnings are shown."""
+def _load(paths: Sequence[Path], language: str | None) -> list[tuple[Any, list[str]]]:
+    """Reads task files; those of the default language are tried, and the warnings about them shown.
+
+    Raises:
+        UsageError: Files are not valid tasks; it names all of them.
+    """
+    tasks, wrong = _tried(paths) if language is None else _all_of(lambda path: (read_in(language, path), []), paths)
+    if wrong:
+        raise UsageError("\n".join(wrong[path] for path in paths if path in wrong))
+    return [tasks[path] for path in paths]
+
+
+def _tried(paths: Sequence[Path]) -> tuple[dict[Path, tuple[Task, list[str]]], dict[Path, str]]:
+    """Reads task files, and tries their code in worker processes, which start meanwhile; as `_all_of`."""
     from pipeline.verification.limits import remember_folder, verification_pool
 
     with verification_pool(min(len(paths), cores())) as workers:
         from pipeline.verification.worker import try_task
-        from step_runtime.base.errors import TaskError
         from step_runtime.tasks.reader import read_task
 
+        def started(path: Path) -> tuple[Task, Future[list[str]]]:
+            task = read_task(path)
+            remember_folder(task.name, task.statement, path.parent)
+            return task, workers.submit(try_task, str(path))
+
+        tried, unread = _all_of(started, paths)
+        doubts, failed = _all_of(lambda path: _survived(path, tried[path][1]), [*tried])
+        for warning in (warning for found in doubts.values() for warning in found):
+            warnings.warn(warning, stacklevel=5)
+    return {path: (tried[path][0], doubts[path]) for path in doubts}, {**unread, **failed}
+
+
+_T = TypeVar("_T")
+
+
+def _all_of(read: Callable[[Path], _T], paths: Sequence[Path]) -> tuple[dict[Path, _T], dict[Path, str]]:
+    """What is read of each file, and the messages of those that are no valid task."""
+    from step_runtime.base.errors import TaskError
+
+    found, wrong = dict[Path, _T](), dict[Path, str]()
+    for path in paths:
         try:
-            tasks = [read_task(path) for path in paths]
-            for path, task in zip(paths, tasks, strict=True):
-                remember_folder(task.name, task.statement, path.parent)
-            doubts = []
-            for path, tried in [(path, workers.submit(try_task, str(path))) for path in paths]:
-                doubts.append(_survived(path, tried))
-                for warning in doubts[-1]:
-                    warnings.warn(warning, stacklevel=4)
-        except TaskError as error:
-            raise UsageError(str(error)) from None
-    return list(zip(tasks, doubts, strict=True))
+            found[path] = read(path)
+        except (TaskError, UsageError) as error:
+            wrong[path] = str(error)
+    return found, wrong
 
 
 def _survived(path: Path, tried: Future[list[str]]) -> list[str]:

@@ -10,10 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
-
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from typing import Any
 
 from step_runtime.base.errors import Diagnostic, RuleError, Span, TaskError, describe_value, quantity, shortened
 from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
@@ -21,12 +18,11 @@ from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.generators import EXPECTED, TRUTH, WHOLE, expression, family
-from step_runtime.tasks.includes import KEY, TaskSource, read_source
+from step_runtime.tasks.includes import TaskSource, read_source
 from step_runtime.tasks.snippets import NARROW, compile_block, compile_function, compile_value
+from step_runtime.tasks.structure import Problem, is_independent, read_structure, task_keys
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, parse_limit
 from step_runtime.tasks.yaml_format import Location
-
-Problem: TypeAlias = tuple[Location, str]
 
 _TAKEN = {"step": "the language", "torch": "PyTorch"}
 _TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
@@ -98,6 +94,8 @@ def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, 
 
 def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
     if _unreadable(loc, parse_dtype, spec.dtype, symbols):
+        if spec.data_gen is not None:
+            yield from _unreadable((*loc, "data_gen"), expression, spec.data_gen, symbols)
         return
     if not isinstance(parse_dtype(spec.dtype, symbols), Multihot):
         if spec.data_gen is None:
@@ -196,14 +194,6 @@ def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Proble
         yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"
 
 
-_MODELS: dict[str, type[BaseModel]] = {
-    "inputs": TensorSpec,
-    "parameters": TensorSpec,
-    "fns": FnSpec,
-    "outputs": OutputSpec,
-}
-
-
 def read_task(path: str | Path, name: str | None = None) -> Task:
     """Reads a task file.
 
@@ -289,7 +279,7 @@ def task_in(source: TaskSource, name: str | None) -> Task:
     Raises:
         TaskError: It is not a valid task.
     """
-    return _validated(source.content, name, lambda location: str(source.place(location)))
+    return _validated(source.content, name, lambda location: str(source.place(location)), source.own_line)
 
 
 def task_of(content: Any, name: str | None, where: Callable[[Location], str]) -> Task:
@@ -301,44 +291,19 @@ def task_of(content: Any, name: str | None, where: Callable[[Location], str]) ->
     return _validated(content, name, lambda location: f"{where(location)}: {yaml_format.format_location(location)}")
 
 
-def _validated(content: Any, name: str | None, where: Callable[[Location], str]) -> Task:
+def _validated(
+    content: Any, name: str | None, where: Callable[[Location], str], line: Callable[[Location], int] = lambda _: 0
+) -> Task:
+    """The task, under a name; else all problems in the order of their lines."""
     if not isinstance(content, Mapping):
-        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join([*_keys(Task), KEY])}")
+        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join(task_keys())}")
     try:
-        task = Task.model_validate(dict(content))
-        found = list(problems(task))
+        task, found, replaced = read_structure(content)
+        if task is not None:
+            found += [problem for problem in problems(task) if is_independent(problem[0], replaced)]
     except RecursionError:
         raise TaskError(f"{where(())}: a part of it nests too deep") from None
-    except ValidationError as error:
-        found = [(_visible(item["loc"]), _message(item)) for item in error.errors()]
-    if found:
-        order = [str(key) for key in content]
-        found.sort(key=lambda problem: order.index(str(problem[0][0])) if problem[0] and problem[0][0] in order else -1)
-        lines = [f"{where(loc)}: {message}" for loc, message in found]
-        raise TaskError("\n".join(dict.fromkeys(lines)))
+    if task is None or found:
+        found.sort(key=lambda problem: line(problem[0]))
+        raise TaskError("\n".join(dict.fromkeys(f"{where(loc)}: {message}" for loc, message in found)))
     return task.named(name or ("task" if task.test_name is None else str(task.test_name)))
-
-
-def _keys(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _visible(loc: Location) -> Location:
-    """A Pydantic location without the names of union members, which a task file does not have."""
-    return tuple(part for part in loc if isinstance(part, int) or not (set("[(") & set(part) or part in _TYPES))
-
-
-_TYPES = ("str", "int", "float")
-
-
-def _message(item: ErrorDetails) -> str:
-    loc = item["loc"]
-    if item["type"] == "extra_forbidden":
-        keys = _keys(_MODELS.get(str(loc[0]), Task)) if len(loc) > 1 else [*_keys(Task), KEY]
-        return f"unknown key; expected one of {', '.join(keys)}"
-    if item["type"] == "model_type" and loc[0] == "fns" and isinstance(item["input"], str):
-        return f"expected a function; the name of one, {item['input']!r}, needs {KEY}, the file that has it"
-    if item["type"] == "missing":
-        return "this key is missing"
-    message = item["msg"].removeprefix("Value error, ")
-    return f"{message[0].lower()}{message[1:]}, found {item['input']!r}"

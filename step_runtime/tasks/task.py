@@ -7,6 +7,7 @@ is run here; `verification.loading` does that.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,12 +44,24 @@ DTypeText: TypeAlias = Annotated[str | list[str], WithJsonSchema({
 DimText: TypeAlias = str | StrictInt
 
 
+_NUMERAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
 def _number(value: Any) -> float:
-    """An initial value; YAML has no plain `-inf`, so it is text."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
-    if not known and value not in ("-inf", "inf"):
+    """An initial value; YAML has no plain `-inf`, and YAML 1.1 no plain `1e30`, so these are text."""
+    numeral = isinstance(value, str) and _NUMERAL.fullmatch(value) is not None
+    known = numeral or value in ("-inf", "inf") or (isinstance(value, int | float) and not isinstance(value, bool))
+    if not known or value != value:
         raise ValueError("expected a number, -inf or inf")
-    return value if isinstance(value, int) else float(value)
+    if isinstance(value, int) and abs(value) < 2**63:
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number) and (numeral or isinstance(value, int)):
+        raise ValueError("expected a number that a float holds, -inf or inf")
+    return number
 
 
 InitValue: TypeAlias = Annotated[
@@ -283,12 +296,15 @@ class SolvedTask:
 
 
 def parse_limit(source: DimText, symbols: Mapping[str, Dim]) -> Dim:
-    """Reads a limit: 0, or what a dim may be, such as `4*D + 64`.
+    """Reads a limit: a whole number, such as 0 or 1e6, or what a dim may be, such as `4*D + 64`.
 
     Raises:
         ValueError: The text is neither, or names a symbol that `symbols` lacks.
     """
-    return sympy.Integer(0) if str(source).strip() == "0" else parse_dim(source, symbols)
+    number = float(source) if isinstance(source, str) and _NUMERAL.fullmatch(source) else 0.5  # such as 1e6
+    if number == 0 or (number >= 1 and number.is_integer()):
+        return sympy.Integer(int(number))
+    return sympy.Integer(0) if source == 0 else parse_dim(source, symbols)
 
 
 def dump_task(task: Task) -> str:

@@ -25,7 +25,7 @@ _NOISE = 1e-13
 _SHORT = 2
 """The size of a dim up to which a fold may read all of it and still be short."""
 _LARGEST = 2**20
-"""Numbers of a task's data from which on the ends of dims are not tried."""
+"""The most numbers of a task's data with which checks of it may run its references often."""
 
 _Reach = list[tuple[Tensor, Tensor]]
 """Which parts of each output a change reaches: at all, and beyond the tolerance."""
@@ -36,7 +36,7 @@ def negligible_ends(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskW
 
     A part is what an output has at one index of the same dim, and all of an output without that dim.
     """
-    able = [_Trials(one) for one in sorted(tried, key=_numbers) if _numbers(one) <= _LARGEST]
+    able = [_Trials(one) for one in sorted(tried, key=_numbers) if is_small(one)]
     for index, (spec, stream) in enumerate(zip(task.inputs, task.input_types, strict=True)):
         for axis, dim in enumerate(reversed(stream.shape)):
             longer = [one for one in able if one.data(spec.name, 0)[0].shape[axis] > _SHORT]
@@ -47,6 +47,11 @@ def negligible_ends(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskW
                         " than the comparison's tolerance: a program that leaves them out there passes"
                     )
                     yield TaskWarning("negligible-input", message, ("inputs", index))
+
+
+def is_small(instance: TaskInstance) -> bool:
+    """Whether the references take so little data that they may run often."""
+    return _numbers(instance) <= _LARGEST
 
 
 def _numbers(instance: TaskInstance) -> int:

@@ -15,7 +15,7 @@ from step_runtime.execution.number_formats import same_numbers
 from step_runtime.tasks.reader import read_task_file, task_in, task_name
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
-from step_runtime.verification.depth import negligible_ends
+from step_runtime.verification.depth import is_small, negligible_ends
 from step_runtime.verification.doubts import (
     agree,
     assumptions,
@@ -30,6 +30,8 @@ from step_runtime.verification.trials import function_trials
 
 _SAMPLES = 5
 """Inputs that a reference is computed on: if few outcomes are possible, two may agree by chance."""
+_RUNS = 6
+"""Runs of a reference on one input: one that chooses between two values at random agrees with itself in one of 32."""
 
 
 def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRun | None = None) -> Task:
@@ -75,8 +77,9 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
                 doubted = True
                 message = f"output {spec.name} {problem.format(instance.place)}"
                 yield TaskWarning("constant-output", message, ("outputs", index))
-    yield from _random(task, tried, before_run)
-    if not doubted:
+    random = list(_random(task, tried, before_run))
+    yield from random
+    if not doubted and not random:
         yield from _unread(task, tried[0])
         yield from unvaried_data(task, tried)
         yield from simpler_references(tried, _SAMPLES)
@@ -128,11 +131,11 @@ def _random(task: Task, tried: Sequence[TaskInstance], before_run: BeforeRun | N
     pairs = [_at_other_seeds(instance) for instance in random]
     runs = _again(task, min(range(len(tried)), key=lambda index: sum(tried[index].sizes.values())), before_run)
     for index, spec in enumerate(task.outputs):
-        elsewhere, first, again = (run[index] for run in runs)
+        elsewhere, first, *again = (run[index] for run in runs)
         if not all(agree(one[index], other[index]) for one, other in pairs):
             message = f"reference of output {spec.name} uses random numbers, which no program can match"
             yield TaskWarning("random-reference", message, ("outputs", index))
-        elif not all(map(same_numbers, first, again)):
+        elif not all(all(map(same_numbers, first, other)) for other in again):
             message = (
                 f"reference of output {spec.name} gives other values for the same inputs when it runs again, which no"
                 " program can match: it uses random numbers or the time, or keeps state between calls"
@@ -147,14 +150,16 @@ def _random(task: Task, tried: Sequence[TaskInstance], before_run: BeforeRun | N
 
 
 def _again(task: Task, index: int, before_run: BeforeRun | None) -> list[list[Data]]:
-    """The references for one input at a set of sizes, twice in one process of `global`, and once in another."""
+    """The references for one input at a set of sizes: with one run of `global`, then with another, several times."""
     runs = []
     for _ in range(2):
         instance = TaskInstance(task, task.size_sets()[index], before_run=before_run)
         instance.sample_inputs(0)
         runs.append(instance.reference())
-    instance.sample_inputs(0)
-    return [*runs, instance.reference()]
+    for _ in range(_RUNS - 1 if is_small(instance) else 1):
+        instance.sample_inputs(0)
+        runs.append(instance.reference())
+    return runs
 
 
 def _at_other_seeds(instance: TaskInstance) -> tuple[list[Data], list[Data]]:

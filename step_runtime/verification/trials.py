@@ -23,6 +23,9 @@ from step_runtime.verification.instance import TaskInstance
 _ELEMENTS = 4
 """Elements that a function has to fail on, each with other numbers, before it counts as one that always fails."""
 
+_RUNS = 6
+"""Runs of a function on one element, all of which have to agree."""
+
 _OF_NUMBERS = (ValueError, ArithmeticError, AssertionError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 """What code raises that takes other numbers, such as a matrix that is positive definite."""
 
@@ -76,11 +79,11 @@ def _outcome(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeErro
         element = [_sample(part, instance, number, generator) for part in components_of(fn.input)]
         try:
             with instance.author_code(f"function {fn.label}", location):
-                first, second = (_call(fn, element, instance) for _ in range(2))
+                first, *again = (_call(fn, element, instance) for _ in range(_RUNS))
         except TaskCodeError as error:
             causes.append(error.__cause__ if isinstance(error.__cause__, TaskCodeError) else error)
         else:
-            return all(map(same_numbers, first, second))
+            return all(all(map(same_numbers, first, other)) for other in again)
     where = f"at {instance.place}, on each element of its declared type that was tried: of random numbers, ones, zeros"
     of_code = [cause for cause in causes if not isinstance(cause.__cause__, _OF_NUMBERS)]
     if len(of_code) < _ELEMENTS:

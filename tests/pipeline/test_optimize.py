@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from pipeline import optimize
+from pipeline import cost, optimize
 from pipeline.base import choices
 from pipeline.base.errors import run_command
 from step_runtime.base.units import FIGURES
@@ -77,3 +77,34 @@ def test_a_wrong_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_figures_to_choose_from_are_those_of_a_cost() -> None:
     """They are written twice, as one place is quick to import."""
     assert get_args(choices.Figure) == FIGURES
+
+
+SOFTMAX = """
+inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
+fns:
+- {name: E, apply: 'return [torch.exp(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
+- {name: S, apply: 'return [state[0] + input[0]]', init: [0], input_dtype: fp32, output_dtype: fp32, func_name: fn_sum}
+- {name: L, apply: 'return [torch.log(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_log}
+outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: ["torch.logsumexp(input_data['E0'], -1)"]}]
+sizes: {N: 3, M: [4, 5]}
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*N is 3 at every set of sizes")
+def test_what_is_to_be_warned_of_is_in_the_report_and_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the task, and in the program found, as `verify` says it; `cost` has the task's warnings."""
+    task, program = tmp_path / "lse.yaml", tmp_path / "lse.step"
+    task.write_text(SOFTMAX)
+    program.write_text(
+        "E1 = step.Map(fn=fn_exp).apply(E0)\nE2 = step.Accum(fn=fn_sum, b=1).apply(E1)\n"
+        "return step.Map(fn=fn_log).apply(E2)\n"
+    )
+    assert run(str(task), str(program), "--max-programs", "5") == 0
+    assert "warning: stress-overflow: output S0" in capsys.readouterr().err
+    assert run(str(task), str(program), "--max-programs", "5", "--json") == 0
+    of_task, of_program = json.loads(capsys.readouterr().out)["warnings"]
+    assert "fixed-dim" in of_task and of_program.startswith("stress-overflow: output S0")
+    assert run_command(cost.NAME, cost.main, [str(task), str(program), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == [of_task]

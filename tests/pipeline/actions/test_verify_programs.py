@@ -139,6 +139,8 @@ def test_a_line_says_verdict_name_and_reason() -> None:
     assert verdict_line("x", WARNED) == "passed    x  (1 warning)"
     assert verdict_line("x", FAILED) == "failed    x: type: zip-shape"
     assert verdict_line("x", UNUSABLE) == "unusable  x"
+    strict = verdict(passed=False, stage="warnings", warnings=(WARNING,))
+    assert verdict_line("x", strict) == "failed    x: warnings: equal-dims  (1 warning)"
 
 
 def test_what_failed_is_given_in_full() -> None:

@@ -11,7 +11,9 @@ from pipeline.verification.checking import Checked
 FINDING = Finding(
     severity="error", stage="type", code="zip-shape", message="<&\ufffe\x00>", file="p.step", line=1, column=1
 )
-WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml")
+WARNING = Finding(
+    severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml", details=("M and N",)
+)
 
 
 def checked(text: str = "", **fields: object) -> Checked:
@@ -20,7 +22,7 @@ def checked(text: str = "", **fields: object) -> Checked:
 
 
 def test_each_program_is_a_case_and_all_are_counted() -> None:
-    """Failures have the verdict as text, unusable files are errors, warnings are output."""
+    """Failures have the verdict as text, unusable files are errors, warnings are output with their details."""
     results = [
         checked(warnings=(WARNING,)),
         checked("p.step:1:1: zip-shape", passed=False, stage="type", diagnostics=(FINDING,)),
@@ -31,7 +33,7 @@ def test_each_program_is_a_case_and_all_are_counted() -> None:
     good, failed, unusable = root.iter("testcase")
     assert [child.tag for child in good] == ["system-out"] and good.findtext(
         "system-out"
-    ) == "t.yaml: equal-dims: both 4"
+    ) == "t.yaml: warning: equal-dims: both 4\n  M and N"
     failure = failed.find("failure")
     assert failure is not None and failure.attrib["type"] == "type" and failure.text == "p.step:1:1: zip-shape"
     assert failure.attrib["message"] == "zip-shape: <&\ufffd\\x00>"

@@ -103,12 +103,12 @@ def test_an_unforeseen_error_keeps_its_traceback() -> None:
 
 
 def test_a_warning_is_a_line_like_any_message() -> None:
-    """Without the position in our code, in a command that is the main program."""
+    """With the word, and without the position in our code, in a command that is the main program."""
     code = (
         "import warnings; from pipeline.base.errors import start; start('pipeline.x', lambda _: warnings.warn('slow'))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert (ran.stdout, ran.stderr) == ("", "pipeline.x: slow\n")
+    assert (ran.stdout, ran.stderr) == ("", "pipeline.x: warning: slow\n")
 
 
 def test_success_is_exit_code_zero() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.base.outputs import Finding, ProgramVerdict
-from pipeline.cli.sarif import UNUSABLE, sarif_text
+from pipeline.cli.rule_texts import UNUSABLE, rule_text
+from pipeline.cli.sarif import sarif_text
 
 
 def log(*verdicts: ProgramVerdict) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def test_the_log_has_what_the_standard_requires(tmp_path: Path, monkeypatch: pyt
     (run,) = found["runs"]
     assert run["tool"]["driver"]["name"]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    texts = [rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]]
+    assert texts == [rule_text("equal-dims", "task"), rule_text("zip-shape", "type")]
     assert rules == ["equal-dims", "zip-shape"]
     for result in run["results"]:
         assert result["message"]["text"] and result["level"] in ("error", "warning")
@@ -67,3 +71,14 @@ def test_a_file_that_can_not_be_used_is_a_result_at_its_line() -> None:
 def test_programs_that_pass_leave_no_result() -> None:
     """And no rule."""
     assert log(verdict(passed=True))["runs"][0]["results"] == []
+
+
+def test_every_code_of_a_warning_has_a_text_of_its_own() -> None:
+    """A rule without a description tells a reader of the log nothing; another language's codes have their stage's."""
+    sources = [path.read_text(encoding="utf-8") for path in Path("step_runtime/verification").rglob("*.py")]
+    calls = (node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    warned = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "TaskWarning"]
+    codes = {call.args[0].value for call in warned if isinstance(call.args[0], ast.Constant)}
+    assert len(codes) > 10
+    texts = [rule_text(str(code), "task") for code in codes]
+    assert len({*texts, rule_text("of-another-language", "task")}) == len(codes) + 1

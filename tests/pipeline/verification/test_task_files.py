@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import codegen, verify
-from pipeline.base.errors import Exit, run_command
+from pipeline.base.errors import Exit, UsageError, run_command
 from pipeline.verification import checking, limits
 from pipeline.verification.task_files import find, load_task_named, load_tasks
 from tests.support.scripted_runs import RIGHT, TASK
@@ -115,6 +115,18 @@ def test_warnings_come_from_the_workers(tmp_path: Path) -> None:
     path = written(tmp_path, TASK.replace("input_data['E0'] * 2", "torch.ones(M_value)"))
     with pytest.warns(UserWarning, match="output S0 does not depend on the inputs"):
         assert load_task_named(path).name == "double"
+
+
+def test_all_unusable_tasks_of_a_folder_are_reported_at_once(tmp_path: Path) -> None:
+    """Those that can't be read and those whose code fails, in the order of the files."""
+    (tmp_path / "1.yaml").write_text(TASK.replace("fp32", "fp33"))
+    (tmp_path / "2.yaml").write_text(TASK)
+    (tmp_path / "3.yaml").write_text(TASK.replace("input_data['E0'] * 2", "input_data['E9'] * 2"))
+    (tmp_path / "4.yaml").write_text("inputs: 3")
+    with pytest.raises(UsageError) as caught:
+        load_tasks([str(tmp_path)])
+    files = [Path(line.split(":")[0]).name for line in str(caught.value).splitlines()]
+    assert list(dict.fromkeys(files)) == ["1.yaml", "3.yaml", "4.yaml"], str(caught.value)
 
 
 def test_the_files_of_a_folder_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_runtime import StepError, Task, TaskError, dump_task, load_task, loads_task, verify
 from step_runtime.base.syntax import BUILTINS
-from step_runtime.tasks.reader import task_name
+from step_runtime.tasks.reader import task_name, task_of
 from tests.support.samples import FIGURE_18, GENERAL, MINIMAL, edited
 
 SOLUTION = "return step.Accum(fn=fn_sum, b=1).apply(E0)"
@@ -283,7 +284,7 @@ REFUSED = {
         "expected one of name, apply, init",
     ),
     "missing key": (edited("  dtype: fp32\n", ""), "2: inputs[0].dtype: ", "missing"),
-    "no inputs": ("inputs: []\n" + MINIMAL[MINIMAL.index("fns:") :], "1: inputs: ", "at least 1"),
+    "no inputs": ("inputs: []\n" + MINIMAL[MINIMAL.index("fns:") :], "1: inputs: ", "one or more"),
     "no outputs": (MINIMAL[: MINIMAL.index("outputs:")], "1: outputs: ", "missing"),
     "duplicate names": (
         edited(
@@ -370,7 +371,7 @@ REFUSED = {
     "an unknown anchor": ("inputs: *nothing\n", "1:9: ", "expected YAML"),
     "a list as key": ("? [a, b]\n: 1\n", "1: ", "expected a name as key"),
     "a mapping as key": ("? {a: b}\n: 1\n", "1: ", "expected a name as key"),
-    "a number as key": ("1: 2\n" + MINIMAL, "1: [1]: ", "keys should be strings"),
+    "a number as key": ("1: 2\n" + MINIMAL, "1: [1]: ", "expected a name as key"),
     "a null byte": ("inputs: \0\n", "", "expected YAML"),
     "a loop of aliases": ("a: &x [*x]\n", "1: ", "alias"),
 }
@@ -424,6 +425,62 @@ def test_all_that_is_wrong_is_reported_at_once() -> None:
     with pytest.raises(TaskError) as caught:
         loads_task(text, source="x.yaml")
     assert [line.split(":")[1] for line in str(caught.value).splitlines()] == ["3", "10", "19"]
+
+
+def test_mistakes_of_structure_and_of_content_come_in_one_round_in_the_order_of_the_lines() -> None:
+    """A value of the wrong kind hides no other mistake, and none that follows from it is reported."""
+    text = (
+        edited("dtype: fp32", "dtype: fp23")
+        .replace("data_gen: torch.rand", "data_gen: torch.rend")
+        .replace("init: [0]", "init: 0")
+        .replace("output_dtype: fp32", "output_dtype: 7")
+        .replace("'E0'].sum(1)", "'E0'].sum(1")
+        .replace("  dims: [N]", "  dims: [{}, Q]")
+    )
+    with pytest.raises(TaskError) as caught:
+        loads_task(text + "sizes: {M: [5, 6], N: 3.5}\nstress: maybe\nmore: 1\n", source="x.yaml")
+    found = [line.split(":")[1:3] for line in str(caught.value).splitlines()]
+    assert found == [
+        ["3", " inputs[0].dtype"],
+        ["5", " inputs[0].data_gen"],
+        ["10", " fns[0].init"],
+        ["12", " fns[0].output_dtype"],
+        ["17", " outputs[0].dims[0]"],
+        ["17", " outputs[0].dims[1]"],
+        ["19", " outputs[0].data_transform[0]"],
+        ["20", " sizes.N"],
+        ["21", " stress"],
+        ["22", " more"],
+    ], str(caught.value)
+
+
+KINDS = [3, 3.5, True, "text", [], ["text", 3], {}, {"a": 1}, [{"a": []}], {3: 4}, [[1], [2]]]
+
+
+@pytest.mark.parametrize(
+    "key", ["inputs", "parameters", "fns", "outputs", "sizes", "limits", "stress", "global", "impl"]
+)
+@pytest.mark.parametrize("value", KINDS, ids=str)
+def test_values_of_other_kinds_are_reported_in_the_words_of_the_format(key: str, value: object) -> None:
+    """Each line says what is expected, or which key is missing, and quotes no library."""
+    content = {**yaml.safe_load(MINIMAL), key: value}
+    try:
+        task_of(content, None, lambda _: "x")
+    except TaskError as error:
+        lines = str(error).splitlines()
+        assert all(": expected " in line or "duplicate name" in line or "; expected " in line for line in lines), lines
+        assert "should" not in str(error) and "valid" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("1e30", 1e30), ("-2E-3", -0.002), ("1" + 22 * "0", 1e22), ("7", 7), ("-inf", float("-inf"))]
+)
+def test_an_initial_value_is_any_number_that_a_float_holds(written: str, value: float) -> None:
+    """Numbers of YAML 1.2 that PyYAML reads as text, and whole numbers of any length, are numbers."""
+    task = loads_task(MINIMAL.replace("init: [0]", f"init: [{written}]"))
+    assert task.fns[0].init == [value]
+    assert loads_task(dump_task(task)) == task
+    assert verify(task, SOLUTION).stage in (None, "value")
 
 
 def test_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ DRAWN = {
     "import numpy": "numpy.random.rand()",
     "import time": "time.time_ns() % 1_000_003",
     "import itertools; counter = itertools.count()": "next(counter)",
+    "import itertools; coin = itertools.cycle([1, 1, 1, 0])": "next(coin)",
     "import random; x = random.random()": "x",
 }
 
@@ -144,12 +145,13 @@ def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
 def test_checks_of_a_task_cost_few_runs_of_its_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that tells two inputs apart, at sizes that are fixed, is run less than ten times in all.
 
-    Once more for either end of each dim, and once for what these are compared with, where the data is small.
+    Where the data is small, once more for either end of each dim, once for what these are compared with, and four times
+    to see whether it repeats its values.
     """
     monkeypatch.setattr("torch.runs", [], raising=False)
     text = MINIMAL.replace("input_data['E0'].sum(1)", "torch.runs.append(1); input_data['E0'].sum(1)")
     warned(tmp_path, f"{text}sizes: {{M: 60, N: 70}}\n")
-    assert 0 < len(vars(torch)["runs"]) < 10 + 2 * 2 + 1
+    assert 0 < len(vars(torch)["runs"]) < 10 + 2 * 2 + 1 + 4
     vars(torch)["runs"].clear()
     warned(tmp_path, f"{text}sizes: {{M: 1500, N: 700}}\n")
     assert 0 < len(vars(torch)["runs"]) < 10
