@@ -370,6 +370,8 @@ class DrivenOptimizer(Teleprompter):
             CANCELLED.reset(token)
 
 
+# In Python's errors about arguments, where this class's own name would say nothing to the users of others.
+vars(DrivenOptimizer)["compile"].__wrapped__.__qualname__ = "compile"
 join_autologging()
 
 

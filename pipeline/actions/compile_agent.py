@@ -29,6 +29,8 @@ from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
+from pipeline.record.models import log_model
+from pipeline.record.registration import in_store, register
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.running.gate import Gate
@@ -44,6 +46,7 @@ from pipeline.running.session import (
 )
 from pipeline.verification.task_files import load_tasks, load_with_warnings
 from pipeline.verification.workers import LocalWorkers
+from signatures import YAMLAdapter
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
 
@@ -151,7 +154,8 @@ def compile_agent(
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
     language = resumed.request.config.language
     gate, source = Gate(LocalWorkers(), partial(print_message, name)), f"run {resumed.run_id}"
-    gate.agent(make_agent(parse_program(finished.program, source), source), f"{source}, compiled.json")
+    agent = make_agent(parse_program(finished.program, source), source)
+    gate.agent(agent, f"{source}, compiled.json")
     if gate.refused:
         raise UsageError(f"--resume: {source}: its compiled program shows wrong programs; start a new run")
     learned = gate.experience(
@@ -161,7 +165,11 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
-    tasks, (client, _) = resumed.request.tasks, store.open_store()
+    tasks, (client, experiment) = resumed.request.tasks, store.open_store()
+    if register_as := resumed.request.config.register_as:
+        model_id = log_model(client, experiment, resumed.run_id, path)
+        with dspy.context(adapter=YAMLAdapter()), in_store(store.store_uri()):
+            register(client, resumed.run_id, model_id, agent, register_as)
     experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
     return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused, language)
 

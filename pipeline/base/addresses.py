@@ -1,4 +1,4 @@
-"""The addresses that `--cluster` accepts."""
+"""The addresses that `--cluster` accepts, and the names of models that `--register-as` does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _MOST_NODES = 1000
 """Nodes of this machine: each is a process."""
 
 _LOCAL = re.compile(rf"{LOCAL}([0-9]{{1,9}})")
+_REGISTERED = re.compile(r"[\w.-]+(@[\w-]+)?", re.ASCII)
 _REMOTE = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 
 
@@ -32,3 +33,15 @@ def local_nodes(address: str) -> int:
     """How many nodes of this machine `local:N` asks for; 0 for any other address."""
     found = _LOCAL.fullmatch(address)
     return int(found.group(1)) if found else 0
+
+
+def registered_name(text: str) -> str:
+    """Checks the name of a model in MLflow's registry, with or without an alias, and returns it.
+
+    Raises:
+        ValueError: It is neither `NAME` nor `NAME@ALIAS`, or the alias is MLflow's own.
+    """
+    if _REGISTERED.fullmatch(text) and not re.search(r"@(latest|v\d+)$", text, re.IGNORECASE):
+        return text
+    signs = "of letters, digits, `_`, `-` and `.`, the alias neither `latest` nor a version"
+    raise ValueError(f"expected NAME or NAME@ALIAS, {signs}, got {text!r:.80}")

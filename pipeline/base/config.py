@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pipeline.base.addresses import cluster_address
+from pipeline.base.addresses import cluster_address, registered_name
 from pipeline.base.choices import (
     EMBEDDED,
     GUARDIANS,
@@ -254,6 +254,15 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         "start with the solutions of a run (its experience.json); only tasks that it did not solve are sampled",
         "RUN|FILE",
         resume="input",
+    )
+
+    register_as: str | None = option(
+        None,
+        "also register the compiled program, and its prompts, in MLflow's registry, as a new version; the alias moves"
+        " to it, and `models:/NAME@ALIAS` names the program wherever a file may",
+        "NAME[@ALIAS]",
+        check=registered_name,
+        resume="changed",
     )
 
     def recorded(self) -> dict[str, Any]:

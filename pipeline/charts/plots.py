@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,6 +228,19 @@ def final_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:
     ]
 
 
+def pooled_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:
+    """The same over all temperatures together, which makes pass@k unbiased."""
+    return [
+        replace(
+            best,
+            successes=sum(count.successes for count in iteration.counts if count.task_key == best.task_key),
+            samples=sum(count.samples for count in iteration.counts if count.task_key == best.task_key),
+        )
+        for iteration in iterations
+        for best in final_counts([iteration])
+    ]
+
+
 def pass_at_k_curve(counts: Sequence[TaskCount], tasks: int, samples: int) -> list[float]:
     """pass@1 to pass@`samples`, from 0 to 1, averaged over all tasks.
 
@@ -244,9 +257,10 @@ def draw_run(iterations: Sequence[IterationResult], tasks: int, samples: int, fo
 
     `samples` are those per task and temperature.
     """
-    curves = {title(it.index, it.label): final_counts([it]) for it in iterations[:1]}
+    curves = {title(it.index, it.label): pooled_counts([it]) for it in iterations[:1]}
     if len(iterations) > 1:
-        curves["all iterations"] = final_counts(iterations)
+        curves["all iterations"] = pooled_counts(iterations)
+    most = max((count.samples for counts in curves.values() for count in counts), default=samples)
     learning_curve(learning_points(iterations), samples, folder / "learning_curve.png")
-    values = {name: pass_at_k_curve(counts, tasks, samples) for name, counts in curves.items()}
+    values = {name: pass_at_k_curve(counts, tasks, most) for name, counts in curves.items()}
     pass_at_k(values, folder / "pass_at_k.png")

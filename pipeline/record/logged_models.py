@@ -32,8 +32,8 @@ _PLAIN = {str: "string", bool: "boolean", int: "long", float: "double"}
 
 def log_model(
     client: Any, experiment: str, run_id: str, digest: str, params: Mapping[str, str], save: Callable[[Path, Any], None]
-) -> str | None:
-    """Logs a model `program` of a run; returns its id, or None if the run has one of the same digest already.
+) -> str:
+    """Logs a model `program` of a run; returns its id, which is the earlier one's if the run has the same already.
 
     `save` writes the model's folder, given its path and MLflow's description of it.
     """
@@ -41,8 +41,8 @@ def log_model(
     from mlflow.models import Model
 
     known = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run_id}'")
-    if any(model.tags.get("content") == digest for model in known):
-        return None
+    if earlier := [str(model.model_id) for model in known if model.tags.get("content") == digest]:
+        return earlier[0]
     model = client.create_logged_model(
         experiment, NAME, source_run_id=run_id, tags={"content": digest}, params=dict(params), model_type="agent"
     )

@@ -90,6 +90,7 @@ def run_metrics(experience: Experience) -> dict[str, float]:
     metrics: dict[str, float] = {
         "solved": len(experience.solved),
         "pass_at_1": experience.pass_at(1),
+        "pass_at_1_pooled": experience.pass_at_pooled(1),
         "pass_at_n": experience.pass_at(),
         "seconds": experience.seconds,
         "samples": sum(result.samples for result in experience.iterations),

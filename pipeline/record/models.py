@@ -36,7 +36,8 @@ def load_program(path_or_address: str | Path, lm: dspy.LM | str | None = None) -
 
     Args:
         path_or_address: Path of the JSON file, or the address of a model in the project's MLflow store:
-            `models:/MODEL`, `models:/NAME/VERSION` of a registered one, or `runs:/RUN/program`.
+            `models:/MODEL`, `models:/NAME/VERSION` or `models:/NAME@ALIAS` of a registered one, or
+            `runs:/RUN/program`.
         lm: An LM or a model string; None for the one that DSPy is configured to use, or else the one that the program
             was compiled with.
 
@@ -81,8 +82,8 @@ def fetch_program(path_or_address: str | Path) -> SavedProgram:
         return read_program(file, address)
 
 
-def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str | None:
-    """Logs the program in a file as the model `program` of a run; returns its id, None if the run has it already.
+def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str:
+    """Logs the program in a file as the model `program` of a run, unless the run has it already; returns its id.
 
     It has MLflow's own DSPy flavor, and the program's file.
     """

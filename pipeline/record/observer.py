@@ -20,8 +20,7 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -35,9 +34,10 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
 from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
+from pipeline.base.addresses import registered_name
 from pipeline.base.files import open_growing, write_text
 from pipeline.charts.plots import draw_run
-from pipeline.record import logged_models
+from pipeline.record import logged_models, registration
 from pipeline.record.mlflow_metrics import (
     STATUS,
     curves,
@@ -46,6 +46,7 @@ from pipeline.record.mlflow_metrics import (
     predictor_metrics,
     run_metrics,
 )
+from pipeline.record.registration import in_store
 from pipeline.record.run_tree import run_name
 from pipeline.record.traces import log_traces, notable_attempts
 
@@ -68,14 +69,25 @@ class MLflowObserver(BaseObserver):
         run_name: The name of the runs; None for one that MLflow makes.
         client: The client; None for one of MLflow's current settings.
         traces: Whether the attempts that solve tasks, and nearest misses, become traces.
+        register_as: The name, or `NAME@ALIAS`, under which the registry gets the compiled program and its prompts.
+
+    Raises:
+        ValueError: It is no such name.
 
     Attributes:
         run_id: The id of the latest parent run; None before it.
     """
 
     def __init__(
-        self, experiment: str, run_name: str | None = None, client: MlflowClient | None = None, *, traces: bool = True
+        self,
+        experiment: str,
+        run_name: str | None = None,
+        client: MlflowClient | None = None,
+        *,
+        traces: bool = True,
+        register_as: str | None = None,
     ) -> None:
+        self._register_as = None if register_as is None else registered_name(register_as)
         self._client = client or MlflowClient()
         self._name, self._run_name, self._traces = experiment, run_name, traces
         self._outer = mlflow.active_run()  # the one of this thread; another may compile
@@ -233,24 +245,14 @@ class MLflowObserver(BaseObserver):
         def save(folder: Path, model: Any) -> None:
             logged_models.save_program(program, folder, model, inputs, self._answer)
 
-        logged_models.log_model(self._client, self._experiment, self._parent, digest, {}, save)
+        model_id = logged_models.log_model(self._client, self._experiment, self._parent, digest, {}, save)
+        if self._register_as is not None:
+            with in_store(self._client.tracking_uri):
+                registration.register(self._client, self._parent, model_id, program, self._register_as)
 
     def _log_traces(self, experience: Experience) -> None:
-        with self._in_store():
+        with in_store(self._client.tracking_uri):
             log_traces(self._experiment, self._parent, notable_attempts(experience), self._examples)
-
-    @contextmanager
-    def _in_store(self) -> Iterator[None]:
-        """MLflow's settings name the client's store, which traces need."""
-        before = mlflow.get_tracking_uri()
-        if before == self._client.tracking_uri:
-            yield
-            return
-        mlflow.set_tracking_uri(self._client.tracking_uri)
-        try:
-            yield
-        finally:
-            mlflow.set_tracking_uri(before)
 
     def _optionally(self, what: str, log: Callable[[], None]) -> None:
         """Logs what a run can do without; a failure is logged and ends nothing."""

@@ -52,6 +52,7 @@ from optimizers import (
     TaskCount,
     TokenCount,
 )
+from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
@@ -59,7 +60,7 @@ from pipeline.base.text import first_line, path_of
 from pipeline.charts.curves import draw_solved
 from pipeline.charts.plots import draw_run, final_counts
 from pipeline.languages.language import Task
-from pipeline.record import models, ownership, resume, store
+from pipeline.record import models, ownership, registration, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
 from pipeline.record.curve import Control, control_of
@@ -306,12 +307,15 @@ class Recorder(BaseObserver):
         self._client.log_text(self.run_id, json.dumps(content, indent=1), "costs.json")
         self._log_metrics(self.run_id, within, step=len(experience.attempts))
 
-    def log_program(self, path: Path) -> None:
-        """Uploads the compiled program as `compiled.json`, and logs it as a model."""
+    def log_program(self, path: Path, program: Agent, register_as: str | None = None) -> None:
+        """Uploads the compiled program as `compiled.json`, and logs it as a model; see `registration.register`."""
         self._heartbeat.check()
         self._client.log_text(self.run_id, path.read_text(encoding="utf-8"), "compiled.json")
         try:
-            models.log_model(self._client, self._experiment, self.run_id, path)
+            model_id = models.log_model(self._client, self._experiment, self.run_id, path)
+            if register_as is not None:
+                with registration.in_store(store.store_uri()):
+                    registration.register(self._client, self.run_id, model_id, program, register_as)
         except RecordError as error:  # the program itself is recorded
             logger.warning("the program is not logged as a model: %s", error)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint, pass_at_k_curve, title
 from pipeline.reporting import pass_rates
@@ -44,12 +43,11 @@ def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
 
 def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
     """pass@k over k, one curve per run (paper, Figure 9); for a single run also its first iteration."""
-    curves = {run.label: _curve(run, list(run.counts.values())) for run in runs}
+    curves = {run.label: pass_at_k_at(run, run.iterations[-1]) for run in runs}
     if len(runs) == 1 and len(runs[0].iterations) > 1:
         (run,) = runs
         first = run.iterations[0]
-        solved = [run.counts[name] for name in first.solved]
-        curves = {title(first.index, first.label): _curve(run, solved), "all iterations": curves[run.label]}
+        curves = {title(first.index, first.label): pass_at_k_at(run, first), "all iterations": curves[run.label]}
     plots.pass_at_k(curves, path)
 
 
@@ -61,9 +59,10 @@ def pass_at_k_by_iteration(run: RecordedRun, path: Path) -> None:
 
 
 def pass_at_k_at(run: RecordedRun, iteration: Iteration) -> list[float]:
-    """pass@1 to pass@n, from 0 to 1, at the end of an iteration of a run."""
-    solved_in = run.solved_in
-    return _curve(run, [c for name, c in run.counts.items() if solved_in.get(name, -1) <= iteration.index])
+    """pass@1, pass@2, …, from 0 to 1, at the end of an iteration of a run, over all temperatures together."""
+    solved_in, most = run.solved_in, max((count.samples for count in run.pooled.values()), default=run.samples)
+    solved = [count for name, count in run.pooled.items() if solved_in.get(name, -1) <= iteration.index]
+    return pass_at_k_curve(solved, len(run.tasks), most)
 
 
 def outcomes(run: RecordedRun, path: Path) -> None:
@@ -157,10 +156,6 @@ def _bars(axes: Axes, values: Mapping[str, float], label: str) -> None:
 
 def _points(run: RecordedRun) -> list[CurvePoint]:
     return [CurvePoint(it.prompt_per_task, it.score.pass_at_n, title(it.index, it.label)) for it in run.iterations]
-
-
-def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
-    return pass_at_k_curve(counts, len(run.tasks), run.samples)
 
 
 def samples(runs: Sequence[RecordedRun]) -> str:

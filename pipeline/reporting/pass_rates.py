@@ -1,6 +1,7 @@
 """How often a program is right and how varied its answers are, counted from the attempts.
 
-- pass@k is unbiased (paper, Equation 1), with c and n of each task's best temperature; an unsolved task counts 0.
+- pass@k is the paper's (Equation 1), with c and n of each task's best temperature; an unsolved task counts 0. The best
+  of several temperatures is optimistic for few samples: curves take c and n over all temperatures, which is unbiased.
 - A request without an answer enters no figure.
 - Diversity is computed per task, then averaged over the tasks that have such answers (paper, Table 1).
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -66,6 +67,18 @@ def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
         if key not in best or _rate(count) > _rate(best[key]):
             best[key] = count
     return best
+
+
+def pooled_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
+    """Each task's count over all temperatures together in an iteration's attempts; it names the best temperature.
+
+    Attempts are in the algorithm's order; tasks without a scored one are omitted.
+    """
+    scored = [attempt for attempt in attempts if attempt.scored]
+    samples = Counter(attempt.task_key for attempt in scored)
+    right = Counter(attempt.task_key for attempt in scored if attempt.passed)
+    best = best_counts(scored)
+    return {key: replace(best[key], successes=right[key], samples=count) for key, count in samples.items()}
 
 
 def outcomes(attempts: Iterable[Attempt]) -> dict[str, int]:

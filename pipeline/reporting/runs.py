@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,15 @@ class RecordedRun:
     def language(self) -> str | None:
         """The name of its language; None for the default."""
         return self.params.get("language")
+
+    @cached_property
+    def pooled(self) -> Mapping[str, TaskCount]:
+        """As `counts`, but over all temperatures together, except for tasks that an earlier run had solved."""
+        pooled = dict(self.counts)
+        for iteration in self.iterations:
+            own = pass_rates.pooled_counts(iteration.attempts) if iteration.solved else {}
+            pooled |= {name: own[name] for name in iteration.solved}
+        return pooled
 
     @property
     def score(self) -> pass_rates.Score:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from optimizers import Attempt
 from pipeline.base.files import write_text
-from pipeline.charts.plots import pass_at_k_curve, title
+from pipeline.charts.plots import title
 from pipeline.reporting import pass_rates
 from pipeline.reporting.figures import pass_at_k_at
 from pipeline.reporting.pass_rates import Score
@@ -94,7 +94,7 @@ def pass_at_k(recorded: Sequence[RecordedRun]) -> Table:
     rows = [
         (run.label, k, value)
         for run in recorded
-        for k, value in enumerate(pass_at_k_curve(list(run.counts.values()), len(run.tasks), run.samples), start=1)
+        for k, value in enumerate(pass_at_k_at(run, run.iterations[-1]), start=1)
     ]
     return Table(("run", "k", "pass_at_k"), tuple(rows))
 

@@ -137,7 +137,8 @@ class CompileJob:
                 save_program(compiled, program, origin, self._needs(compiled))
         except UsageError as error:
             raise RecordError(str(error)) from error
-        self.recorder.log_program(program)
+        with dspy.context(adapter=YAMLAdapter()):
+            self.recorder.log_program(program, compiled, self.request.config.register_as)
         tasks, probe = self.request.tasks, self.recorder.probe.total
         language, control = self.request.config.language, self.recorder.control
         return JobResult(experience, self.run_id, self.name, program, tasks, probe, self.refused, language, control)

@@ -283,6 +283,12 @@ def test_an_unknown_option_is_named_with_the_optimizer_that_has_none(optimizer: 
         optimizer(is_right, max_bootstrapped_demos=3)
 
 
+def test_errors_about_arguments_name_the_method_alone() -> None:
+    """Not a class that the user has never seen."""
+    with pytest.raises(TypeError, match=r"^compile\(\) missing 1 required keyword-only argument: 'trainset'"):
+        AdaptiveFewShot(is_right).compile(Solver())  # type: ignore[call-arg]
+
+
 def test_compiling_can_be_awaited() -> None:
     """The event loop goes on meanwhile; the settings are those of the caller's context."""
 

@@ -4,15 +4,19 @@
 
 import enum
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import dspy
+import mlflow
 import pydantic
 import pytest
 
 from optimizers import AdaptiveFewShot, Attempt, BaseObserver, Domain, Experience
 from optimizers.jsonable import to_jsonable
+from tests.support import quick_stores
 from tests.support.programs import ADAPTERS, FormatEngine, input_field
 
 RED_THINGS = ("rose", "brick")
@@ -133,10 +137,18 @@ def compiled_from(case: Case, lm: dspy.LM, adapter: str, **options: Any) -> dspy
         return optimizer.compile(case.student, trainset=case.trainset, **compiling)
 
 
+PROGRAMS = [conversation, classifier, extraction, agent, two_steps]
+
+
 @pytest.mark.parametrize("adapter", ADAPTERS)
-@pytest.mark.parametrize("make", [conversation, classifier, extraction, agent, two_steps])
+@pytest.mark.parametrize("make", PROGRAMS)
 def test_programs_learn_and_resume_from_json_under_every_adapter(make: Any, adapter: str) -> None:
     """Types of a local class are those of the first run, grouping keys included; nothing is asked for again."""
+    learns_and_resumes(make, adapter)
+
+
+def learns_and_resumes(make: Any, adapter: str) -> None:
+    """Compiles a program, and once more from the JSON of its attempts."""
     case = make()
     before = [dict(example.toDict()) for example in case.trainset]
     engine = FormatEngine(case.answers)
@@ -163,6 +175,35 @@ def test_programs_learn_and_resume_from_json_under_every_adapter(make: Any, adap
             program(**{**dict(case.trainset[0].inputs().items()), "thing": "apple"})
         prompts.append(engine.requests[0].messages)
     assert prompts[0] == prompts[1]
+
+
+@pytest.fixture
+def autologging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """MLflow logs whatever DSPy does, to a store of the test's own."""
+    quick_stores.use()
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
+    mlflow.tracing.reset()  # it remembers the store of an earlier test
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    mlflow.dspy.autolog(log_traces_from_compile=True, log_compiles=True, log_evals=True)
+    yield
+    mlflow.dspy.autolog(disable=True)
+    mlflow.tracing.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # MLflow's, about its own tables
+@pytest.mark.usefixtures("autologging")
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_they_do_so_while_mlflow_logs_everything(make: Any, adapter: str) -> None:
+    """No run is left open or failed, and each trace is a whole call of the program."""
+    learns_and_resumes(make, adapter)
+    mlflow.flush_trace_async_logging()
+    runs: Any = mlflow.search_runs(output_format="list")
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    traces: Any = mlflow.search_traces(return_type="list")
+    roots = {trace.data.spans[0].name for trace in traces}
+    assert roots == {f"{type(make().student).__name__}.forward"}
 
 
 def kinds(made: Any) -> Any:

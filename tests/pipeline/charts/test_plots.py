@@ -17,6 +17,7 @@ from pipeline.charts.plots import (
     learning_points,
     pass_at_k,
     pass_at_k_curve,
+    pooled_counts,
     title,
 )
 from tests.support.scripted_runs import learn
@@ -89,7 +90,10 @@ def test_the_curve_follows_from_the_iterations(experience: Experience) -> None:
 
 
 def test_pass_at_k_over_k_ends_at_the_recorded_figures(experience: Experience) -> None:
-    """pass@1 and pass@n of the curve are those of the last iteration."""
+    """pass@1 and pass@n of the curve are those of the last iteration, at the best temperature or over all."""
     last = experience.iterations[-1]
     curve = pass_at_k_curve(final_counts(experience.iterations), len(experience.tasks), 2)
     assert curve == [pytest.approx(last.pass_at_1), pytest.approx(last.pass_at_n)]
+    counts = pooled_counts(experience.iterations)
+    curve = pass_at_k_curve(counts, len(experience.tasks), counts[0].samples)
+    assert (curve[0], curve[-1]) == (pytest.approx(last.pass_at_1_pooled), pytest.approx(last.pass_at_n))

@@ -55,6 +55,6 @@ def test_a_program_is_logged_once(store_folder: Path, tmp_path: Path) -> None:
         save_program(Solver(), folder, model, {"task": "a"}, {"answer": "b"})
 
     first = log_model(client, experiment, run_id, "1", {"lm": "x"}, write)
-    assert first and log_model(client, experiment, run_id, "1", {}, write) is None
+    assert first and log_model(client, experiment, run_id, "1", {}, write) == first
     found = client.get_logged_model(first)
     assert (found.status, found.params, found.name) == ("READY", {"lm": "x"}, "program")

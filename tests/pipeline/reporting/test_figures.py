@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeline.reporting import figures, page
 from pipeline.reporting.runs import RecordedRun
+from tests.pipeline.conftest import Recorded
 
 
 def test_runs_that_differ_in_granularity_alone_are_compared(
@@ -26,8 +27,10 @@ def test_runs_that_differ_in_granularity_alone_are_compared(
     assert "Granularity</h2>" in (tmp_path / "index.html").read_text()
 
 
-def test_pass_at_k_after_an_iteration_counts_what_was_solved_by_then(run_read: RecordedRun) -> None:
-    """Its end is the iteration's pass@n; that of the last is the run's."""
-    for it in run_read.iterations:
+def test_pass_at_k_after_an_iteration_counts_what_was_solved_by_then(
+    run_read: RecordedRun, recorded_run: Recorded
+) -> None:
+    """It starts at the recorded pass@1 over all temperatures, and ends at pass@n; the last curve is the run's."""
+    for it, said in zip(run_read.iterations, recorded_run.experience.iterations, strict=True):
         curve = figures.pass_at_k_at(run_read, it)
-        assert (curve[0], curve[-1]) == (it.score.pass_at_1, it.score.pass_at_n)
+        assert (curve[0], curve[-1]) == (said.pass_at_1_pooled, it.score.pass_at_n)
