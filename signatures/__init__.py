@@ -6,6 +6,7 @@ Without the structural IR (`signatures.bare`), the same signatures and prompts i
 from signatures.adapter import YAMLAdapter, render_task
 from signatures.bare import BareWords, compose_bare, render_script, without_ir
 from signatures.extract import ANSWERS, extract_program, holds_program
+from signatures.lines import LineAdapter
 from signatures.prompts import (
     BasePrompt,
     GuardianPrompt,
@@ -25,6 +26,7 @@ __all__ = [
     "BasePrompt",
     "Guard",
     "GuardianPrompt",
+    "LineAdapter",
     "PromptError",
     "Propose",
     "ProposerPrompt",

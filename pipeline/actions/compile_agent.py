@@ -38,7 +38,7 @@ from pipeline.running.job import JobResult, LMs, program_path, resamples, start_
 from pipeline.running.session import (
     open_lm,
     require_price,
-    require_tool_calls,
+    require_proposing,
     served,
     temperature_note,
     with_context,
@@ -146,8 +146,9 @@ def compile_agent(
     reflection = _reflection_lm(config)
     if resumed and request.lm != lm.model:
         raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
-    require_tool_calls(config.proposer, lm.model)
-    request, recorded = replace(request, config=config, lm=lm.model), {"command": command, **params}
+    require_proposing(config.proposer, lm.model)
+    chosen = {"choices": lm.choice_kind} if config.proposer == "typed" else {}
+    request, recorded = replace(request, config=config, lm=lm.model), {"command": command, **params, **chosen}
     return _run(name, request, LMs(lm, reflection), resumed, output, recorded)
 
 
@@ -204,6 +205,8 @@ def _run(
     run_name = resumed.name if resumed else plan
     samples = f"{counted(config.samples, 'sample')} at each temperature ({', '.join(map(str, config.temperatures))})"
     print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
+    if config.proposer == "typed":
+        print_message(name, f"the LM's server chooses lines by `{lms.solving.choice_kind}`")
     if note := temperature_note(lms.solving.model):
         print_message(name, note)
     if config.context is not None:

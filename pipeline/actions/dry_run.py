@@ -27,6 +27,7 @@ from pipeline.record.request import Request
 from pipeline.running.job import resamples
 from pipeline.running.session import mined_skills, new_agent, require_price
 from signatures import YAMLAdapter
+from signatures.lines import MOST_LINES
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -156,7 +157,7 @@ def _passes(config: RunConfig, least: DryRunBounds, tasks: int) -> int:
 
 def _calls(config: RunConfig) -> int:
     """Requests of one sample, at most."""
-    proposer = TURNS + 1 if config.proposer == "react" else 1
+    proposer = {"react": TURNS + 1, "typed": MOST_LINES}.get(config.proposer, 1)
     guardian = int(config.guardian in ("gated", "paper"))
     return proposer + guardian + config.refine * (1 + guardian)
 

@@ -1,4 +1,4 @@
-"""The proposer: a program for a task, directly, after reasoning, or with tools.
+"""The proposer: a program for a task, directly, after reasoning, with tools, or line by line.
 
 The tools cannot reach the task's own reference: its program is checked without being run. Only examples that are in the
 prompt with their solutions are verified, and of these only the package's own and the user's tasks: a demonstration in a
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any
 
 import dspy
 import yaml
@@ -23,8 +24,8 @@ from pipeline.agent.speaking import signature_in
 from pipeline.base.choices import PROPOSERS, ProposerKind
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
-from pipeline.languages.language import OffersTools
-from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
+from pipeline.languages.language import ListsNextLines, OffersTools, Repairs
+from signatures import LineAdapter, Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
 from step_runtime.base.errors import TaskError
 from step_runtime.language.comments import harmless_title, printable, quoted
 from step_runtime.language.parser import parse
@@ -125,7 +126,9 @@ LONGEST_TITLE = 12
 TURNS = 8
 """Tool calls before the program must be written."""
 
-DEMONSTRATED = {"predict": "predict", "cot": "predict.predict", "react": "predict.extract.predict"}
+DEMONSTRATED = {
+    "predict": "predict", "cot": "predict.predict", "react": "predict.extract.predict", "typed": "predict",
+}  # fmt: skip
 """The name, within the proposer of a kind, of the predictor that gets demonstrations."""
 
 
@@ -133,7 +136,8 @@ class Proposer(dspy.Module):
     """Writes a candidate program for a task.
 
     Args:
-        kind: `predict`, directly; `cot`, with reasoning first; `react`, in turns with tools (`TOOLS` below).
+        kind: `predict`, directly; `cot`, with reasoning first; `react`, in turns with tools (`TOOLS` below);
+            `typed`, line by line, each chosen among those that the language lists.
 
     Raises:
         ValueError: The kind is unknown.
@@ -155,7 +159,7 @@ class Proposer(dspy.Module):
         self.kind = kind
         self.verifier = verifier or ProgramVerifier()
         signature = signature_in(language, Propose, ir).with_instructions(instructions)
-        if kind == "predict":
+        if kind in ("predict", "typed"):
             self.predict = dspy.Predict(signature)
         elif kind == "cot":
             self.predict = dspy.ChainOfThought(signature)
@@ -174,12 +178,23 @@ class Proposer(dspy.Module):
                     answer = dict(self.predict(task=task).items())
                 # Renamed, as demonstrations would otherwise show all of it.
                 answer["turns"] = answer.pop("trajectory")
+            elif self.kind == "typed":
+                answer = self._by_lines(task)
             else:
                 answer = dict(self.predict(task=task).items())
             return dspy.Prediction(**answer)
         except AdapterParseError as error:
             # The answer is empty, or not what a turn asks for; it may still hold a program.
             return dspy.Prediction(impl=registry.find(self.language).extract(error.lm_response))
+
+    def _by_lines(self, task: Task) -> dict[str, Any]:
+        """An answer made of lines that may follow each other, with what the language's own pass adds to them."""
+        language = registry.offer(self.language, ListsNextLines, "--proposer typed")
+        with dspy.context(adapter=LineAdapter(language.next_lines, language.as_lines)):
+            answer = dict(self.predict(task=task).items())
+        spoken: Any = registry.find(self.language)
+        repaired = spoken.repaired(task, answer["impl"]) if isinstance(spoken, Repairs) else None
+        return answer if repaired is None else answer | {"impl": repaired}
 
     def _may_run(self, example: SolvedTask) -> bool:
         """Whether an example's code is the package's own or the user's."""

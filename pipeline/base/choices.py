@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 GuardianMode = Literal["gated", "paper", "compiler", "none"]
-ProposerKind = Literal["predict", "cot", "react"]
+ProposerKind = Literal["predict", "cot", "react", "typed"]
 PromptKind = Literal["full", "short"]
 OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
 SelectionName = Literal[

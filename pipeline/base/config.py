@@ -105,7 +105,8 @@ class AgentConfig(Config):
     proposer: ProposerKind = AGENT.option(
         PROPOSERS[0],
         "`predict`, the program directly; `cot`, with reasoning first; `react`, in several turns with tools that"
-        " check types and shapes and verify on solved examples",
+        " check types and shapes and verify on solved examples; `typed`, line by line, each chosen among those that"
+        " types allow",
         check=_no_search,
     )
     refine: Natural = AGENT.option(

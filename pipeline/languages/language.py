@@ -262,6 +262,9 @@ class ListsNextLines(Protocol):
             ValueError: The text is not the beginning of a program.
         """
 
+    def as_lines(self, task: Any, text: str) -> str:
+        """A program in the form of such lines, as demonstrations show it; another text as it is."""
+
 
 @runtime_checkable
 class ProposesOffline(Protocol):

@@ -22,6 +22,7 @@ from optimizers.temperatures import ONLY, refused, temperature_of
 from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
+from pipeline.lms.choosing import find_choice_kind
 from pipeline.lms.model_data import count_tokens, known_price
 from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
 
@@ -100,6 +101,20 @@ def make_lm(
     except (TypeError, ValueError) as error:
         raise LMUnavailable(f"{model}: {error}") from None
     return lm
+
+
+def prepare_choosing(lm: dspy.LM) -> None:
+    """Finds out how an LM's server chooses among texts, which is from then on the LM's attribute `choice_kind`.
+
+    Raises:
+        LMUnavailable: The LM can't be used.
+    """
+    try:
+        kind, taken = find_choice_kind(lm)
+    except lm_errors.LMError as error:
+        raise LMUnavailable(f"{lm.model}: {reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
+    lm.choice_kind = kind
+    lm.probe_tokens = getattr(lm, "probe_tokens", TokenCount()) + taken
 
 
 def probe(lm: dspy.LM, temperatures: Sequence[float] = (ONLY,)) -> TokenCount:

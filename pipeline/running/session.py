@@ -35,7 +35,15 @@ from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.languages import DEFAULT
 from pipeline.base.settings import flag
 from pipeline.languages import registry
-from pipeline.languages.language import OffersTools, Prices, ProposesOffline, Repairs, Task, WritesPrompts
+from pipeline.languages.language import (
+    ListsNextLines,
+    OffersTools,
+    Prices,
+    ProposesOffline,
+    Repairs,
+    Task,
+    WritesPrompts,
+)
 from pipeline.lms import factory
 from pipeline.lms.embedded.engine import SAMPLING, EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
@@ -96,7 +104,7 @@ def open_program(
         agent = make_agent(compiled, config.program) if compiled else new_agent(config)
     gate = Gate(workers or LocalWorkers(), tell)
     gate.agent(agent, config.program)
-    require_tool_calls(config.proposer, lm.model)
+    require_proposing(config.proposer, lm.model)
     needs = compiled.needs if compiled else None
     return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), needs, gate.refused)
 
@@ -159,13 +167,22 @@ def open_lm(config: LMConfig, model: str, sampled: Sequence[float]) -> dspy.LM:
     """The LM that the settings describe, found to answer at all temperatures `sampled`.
 
     Where its context window is small, the default limit of an answer is a quarter of it.
+
+    Raises:
+        LMUnavailable: The LM can't be used.
+        UsageError: It refuses a temperature, or a setting contradicts another.
     """
+    choosing = getattr(config, "proposer", None) == "typed"
+    if choosing and config.batch_n > 1:
+        raise UsageError("--batch-n: `--proposer typed` asks for one line at a time; omit the option")
     longest, default = config.max_tokens, LMConfig.model_fields["max_tokens"].default
     if config.context is not None and longest == default:
         longest = min(default, max(1, config.context // 4))
     lm = factory.make_lm(
         model, config.api_base, max_tokens=longest, timeout=config.timeout, n=config.batch_n, temperatures=sampled
     )
+    if choosing:
+        factory.prepare_choosing(lm)
     if config.price is not None:
         lm.price = Price(*config.price, given=True)
     return lm
@@ -204,6 +221,7 @@ def served(config: AnyAgentConfig, lm: str) -> AnyAgentConfig:
         "--no-ir": (config.no_ir, WritesPrompts),
         "--prompt": (config.prompt != PROMPTS[0], WritesPrompts),
         "--proposer react": (config.proposer == "react", OffersTools),
+        "--proposer typed": (config.proposer == "typed", ListsNextLines),
         f"--lm {lm}": (is_embedded(lm), ProposesOffline),
         "--skills": (getattr(config, "skills", 0), WritesPrompts),
         "--objective": (getattr(config, "objective", "correctness") != "correctness", Prices),
@@ -235,8 +253,10 @@ def mined_skills(config: RunConfig, experience: Experience | None) -> list[Skill
     return mine([SolvedTask(each.inputs["task"].without_impl(), each.outputs["impl"]) for each in shown], config.skills)
 
 
-def require_tool_calls(proposer: str, model: str) -> None:
-    """Raises `UsageError` if the proposer needs tools and the LM does not call any."""
+def require_proposing(proposer: str, model: str) -> None:
+    """Raises `UsageError` if the proposer asks for what the LM does not do: calls of tools, or choices of lines."""
+    if proposer == "typed" and is_embedded(model):
+        raise UsageError("--proposer typed: the embedded LM chooses no lines; name another with --lm, or use `predict`")
     if proposer == "react" and is_embedded(model):
         raise UsageError(
             "--proposer react: the embedded LM does not call tools; name another with --lm, or use `predict`"

@@ -33,7 +33,7 @@ from step_runtime.rewriting.optimizing import Explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies
+from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.explain import explain
 from step_runtime.verification.verify import Verdict
@@ -118,6 +118,11 @@ class Step:
     def next_lines(self, task: Task, text: str) -> Sequence[str]:
         """By types, see `pipeline.synthesis.next_lines`; none of the task's code runs."""
         return _lines(task).after(text)
+
+    def as_lines(self, task: Task, text: str) -> str:
+        """The program one primitive a line, without Copies, which a pass inserts."""
+        program, found = parse(text, _scope(task))
+        return text if found else print_program(without_copies(program))
 
     def explained(self, task: Task, text: str) -> str:
         """Every stream with its type."""

@@ -118,6 +118,28 @@ def _output_hint(result: StreamType, output: StreamType, declared: Sequence[Stre
     return None
 
 
+def without_copies(program: Program) -> Program:
+    """The program in which what Copies give is the stream that they copy: the inverse of `insert_copies`."""
+    number: dict[StreamId, StreamId] = {i: i for i in range(len(program.inputs))}
+    names: dict[StreamId, str] = {}
+    nodes: list[Node] = []
+    count = len(program.inputs)
+    for node in program.nodes:
+        inputs = tuple(number[stream] for stream in node.inputs)
+        if isinstance(node.op, Copy):
+            number |= dict.fromkeys(node.outputs, inputs[0])
+            continue
+        outputs = tuple(range(count, count + len(node.outputs)))
+        count += len(outputs)
+        number |= zip(node.outputs, outputs, strict=True)
+        names |= {
+            new: program.names[old] for old, new in zip(node.outputs, outputs, strict=True) if old in program.names
+        }
+        nodes.append(replace(node, inputs=inputs, outputs=outputs))
+    results = tuple(number[stream] for stream in program.results)
+    return replace(program, nodes=tuple(nodes), results=results, names=names)
+
+
 def insert_copies(program: Program) -> Program:
     """The program with a chain of Copies before the first use of every stream that is used more than once.
 

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from tests.support.choosing import constrained
 from tests.support.faults import Fault, fault, too_long
 from tests.support.paths import PROJECT
 
@@ -57,6 +58,8 @@ class Config:
         models: those that there are; none: any.
         prompt_cache: whether beginnings that were seen before are reported as cached.
         path: of the one endpoint; another is answered with 404 and a web page.
+        chooses: the protocol of choices that it follows, see `tests.support.choosing`; none: settings for it are
+            ignored.
     """
 
     answers: str = "tests.support.lm_server:doubling"
@@ -71,6 +74,7 @@ class Config:
     models: list[str] = field(default_factory=list)
     prompt_cache: bool = False
     path: str = "/v1/chat/completions"
+    chooses: str = ""
 
     @classmethod
     def read(cls, data: Json) -> Config:
@@ -254,6 +258,8 @@ class _Serving:
     def _completion(self, body: Json, kind: str | None) -> Json:
         wanted = (body.get("n") or 1) if self.config.n == "native" else 1
         texts: list[str | None] = [self.answers(body, index) for index in range(wanted)]
+        if self.config.chooses:
+            texts = [constrained(body, self.config.chooses, text or "") for text in texts]
         if kind == "length":
             texts = [text and text[: len(text) // 2] for text in texts]
         elif kind in ("empty", "null", "filtered"):

@@ -1,0 +1,129 @@
+"""Programs line by line: each line is the LM's choice among those that may follow.
+
+The prompt is that of a program at once. The answer's beginning, the lines so far, is added to it and grows, so that all
+requests of a sample begin alike and a server's cache serves them, as it serves several samples of a task. A line
+without an alternative costs no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dspy
+from dspy.utils.callback import BaseCallback
+
+from signatures.adapter import YAMLAdapter
+from signatures.choices import CONTINUING, ChoiceKind, choice_settings, chosen, listed
+from step_runtime.language.shown_tasks import restored, shown_task
+from step_runtime.tasks.task import Task
+
+MOST_LINES = 200
+"""Lines of a program; those that next lines follow for ever end there."""
+_HEADING = "[[ ## impl ## ]]"
+_ASKED = "The program so far:\n\n{}\n\nWhat may follow, each with its number:\n\n{}\n\nAnswer with one number only."
+_ASKED_FOR_JSON = "The program so far:\n\n{}\n\nAnswer with the line that follows, as JSON."
+_NOTHING = "(nothing)"
+
+NextLines = Callable[[Any, str], Sequence[str]]
+"""Of a task and the lines of a program so far: what may follow, none after a whole program."""
+
+
+class LineAdapter(YAMLAdapter):
+    """Asks for a program line by line; an answer that is no choice ends the program, for the verifier to reject.
+
+    How an LM's server chooses is the LM's attribute `choice_kind`, see `signatures.choices`; without one, lines are
+    listed with numbers.
+
+    Args:
+        next_lines: What may follow.
+        plain: A demonstration's program in the form of such lines, for its task.
+        callbacks: As DSPy's.
+    """
+
+    def __init__(
+        self,
+        next_lines: NextLines,
+        plain: Callable[[Any, str], str] = lambda task, text: text,
+        callbacks: list[BaseCallback] | None = None,
+    ) -> None:
+        super().__init__(callbacks=callbacks)
+        self._next_lines, self._plain = next_lines, plain
+
+    def __call__(
+        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """One answer, whose program is made of lines that may follow each other."""
+        task, text, kind = inputs["task"], "", _kind(lm)
+        shown = shown_task(task) if isinstance(task, Task) else task
+        prompt = self.format(signature, demos, inputs)
+        for _ in range(MOST_LINES):
+            choices = self._next_lines(shown, text)
+            if not choices:
+                break
+            if len(choices) == 1:
+                text += f"{choices[0]}\n"
+                continue
+            one = _OneLine(prompt, text, [f"\n{choice}" for choice in choices], kind)
+            answer = one(lm, _settings(lm, lm_kwargs, one), signature, [], {})[0]["impl"]
+            line = chosen(kind, answer, one.choices)
+            text += f"{(line or answer).strip()}\n"
+            if line is None:
+                break
+        if isinstance(task, Task):
+            text = restored(task, text)
+        return [{name: text if name == "impl" else "" for name in signature.output_fields}]
+
+    async def acall(
+        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """As a call, in whose thread it runs."""
+        return self(lm, lm_kwargs, signature, demos, inputs)
+
+    def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Demonstrations, their programs in the form of the lines to choose from."""
+        shown = [{**demo, "impl": self._as_lines(demo)} if "impl" in demo else demo for demo in demos]
+        messages: list[dict[str, Any]] = super().format_demos(signature, shown)
+        return messages
+
+    def _as_lines(self, demo: Mapping[str, Any]) -> str:
+        task = demo.get("task")
+        if isinstance(task, Mapping):
+            task = Task.model_validate(task)
+        return self._plain(task, str(demo["impl"]))
+
+
+class _OneLine(YAMLAdapter):
+    """Asks for one line of a program."""
+
+    def __init__(self, prompt: list[dict[str, Any]], text: str, choices: list[str], kind: ChoiceKind) -> None:
+        super().__init__()
+        self._prompt, self._text, self.choices, self.kind = prompt, text.rstrip("\n"), choices, kind
+
+    def format(
+        self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """The prompt, and the lines so far."""
+        if self.kind in CONTINUING:
+            begun = f"{_HEADING}\n{self._text}" if self._text else _HEADING
+            return [*self._prompt, {"role": "assistant", "content": begun}]
+        asked = _ASKED_FOR_JSON if self.kind == "json_schema" else _ASKED
+        *before, last = self._prompt
+        question = asked.format(self._text or _NOTHING, listed(self.choices))
+        return [*before, {**last, "content": f"{last['content']}\n\n{question}"}]
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
+        """The answer as it is."""
+        return {"impl": completion}
+
+
+def _kind(lm: Any) -> ChoiceKind:
+    kind: ChoiceKind = getattr(lm, "choice_kind", "numbers")
+    return kind
+
+
+def _settings(lm: Any, own: Mapping[str, Any], one: _OneLine) -> dict[str, Any]:
+    """The settings of a request for one line: it ends when the longest choice has ended, and has one answer."""
+    longest = 8 if one.kind == "numbers" else max(map(len, one.choices)) + 32
+    limit = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": longest}
+    return {**own, **limit, "n": None, **choice_settings(one.kind, one.choices)}

@@ -1,0 +1,105 @@
+"""The typed proposer against a server that follows each of the protocols of choices, over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dspy
+import pytest
+
+from optimizers.ledger import Ledger
+from optimizers.metering import metered
+from pipeline.agent.agent import Agent
+from pipeline.lms.factory import make_lm, prepare_choosing
+from step_runtime.language.parser import parse
+from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.check import check_affine, check_outputs, infer_types
+from step_runtime.verification.verify import Verifier
+from tests.support.benchmark_tasks import task_named
+from tests.support.choosing import PROTOCOLS
+from tests.support.lm_server import Server
+
+TASK = task_named("gemm/0")
+KNOWN = (
+    "E2 = step.Bufferize(a=1).apply(E1)\nE3 = step.Repeat(n=M).apply(E2)\nE4 = step.Streamify().apply(E3)\n"
+    "E5 = step.Map(fn=fn_mul).apply((E0, E4))\nE6 = step.Accum(fn=fn_add, b=1).apply(E5)\nreturn E6\n"
+)
+
+
+def knowing(body: dict[str, Any], index: int) -> str:
+    """An LM that knows the one program, and says all of it."""
+    return KNOWN
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(answers="tests.pipeline.agent.test_typed:knowing") as server:
+        yield server
+
+
+def lm_of(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The LM at the server, that has found out how it chooses."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    lm = make_lm("openai/m", server.address, probed=False, cache=False)
+    prepare_choosing(lm)
+    return lm
+
+
+def proposed(lm: Any, agent: Agent | None = None) -> str:
+    with dspy.context(lm=lm):
+        return str((agent or Agent("compiler", proposer="typed", prompt="short"))(task=TASK).impl)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_lm_that_knows_the_program_writes_it(protocol: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the server's protocol: it is found out, and every line of the program is a choice."""
+    server.set(chooses=protocol)
+    server.clear()
+    lm = lm_of(server, monkeypatch)
+    assert lm.choice_kind == protocol
+    assert lm.probe_tokens.calls == len(server.requests())
+    assert Verifier(TASK).verify(proposed(lm)).passed
+
+
+def test_any_answers_make_a_well_typed_program(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An LM that answers by chance, to lists with numbers: nothing is wrong but what it computes."""
+    server.set(chooses="", answers="tests.support.choosing:numbered")
+    lm, scope = lm_of(server, monkeypatch), static_scope(TASK)
+    assert lm.choice_kind == "numbers"
+    for seed in range(3):
+        text = proposed(lm.copy(seed=seed))
+        program, found = parse(text, scope)
+        types, typed = infer_types(program, scope)
+        assert not [*found, *typed, *check_affine(program), *check_outputs(program, types, scope)]
+
+
+def test_requests_of_a_sample_share_what_they_begin_with(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the lines so far is read from the server's cache; what is spent is what the server counts."""
+    server.set(chooses="grammar", answers="tests.pipeline.agent.test_typed:knowing", prompt_cache=True)
+    lm = lm_of(server, monkeypatch)
+    server.clear()
+    ledger = Ledger()
+    proposed(metered(lm, ledger, lambda callers: "predict"))
+    spent, stats = ledger.total, server.stats()
+    assert (spent.calls, spent.prompt, spent.completion) == (
+        len(stats["requests"]),
+        stats["prompt_tokens"],
+        stats["completion_tokens"],
+    )
+    first, *others = (request["body"]["messages"] for request in stats["requests"])
+    assert others and all(messages[:-1] == first[:-1] for messages in others)
+    uncached = stats["prompt_tokens"] - stats["cached_tokens"]
+    once = sum(len(message["content"]) for message in first) // 4
+    assert uncached < 1.05 * once
+
+
+def test_a_task_whose_lines_are_forced_costs_no_request(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to choose, so no LM is asked."""
+    server.set(chooses="grammar")
+    lm = lm_of(server, monkeypatch)
+    server.clear()
+    with dspy.context(lm=lm):
+        impl = Agent("compiler", proposer="typed", prompt="short")(task=task_named("index/3")).impl
+    assert Verifier(task_named("index/3")).verify(impl).passed
+    assert not server.requests()

@@ -1,0 +1,87 @@
+"""Programs line by line: what is asked, what is not asked, and what becomes of an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+from dspy import lm15
+
+from signatures import LineAdapter, Propose
+from signatures.choices import ChoiceKind
+from tests.support.benchmark_tasks import task_named
+
+TASK = task_named("gemm/0")
+LINES = {"": ("first", "other"), "first\n": ("second",), "first\nsecond\n": ("return a", "return b")}
+
+
+class Engine:
+    """Answers in order, and keeps the requests."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers, self.requests = list(answers), list[lm15.Request]()
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        self.requests.append(request)
+        message = lm15.Message.assistant(self.answers.pop(0))
+        usage = lm15.Usage(input_tokens=1, output_tokens=1)
+        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def asked(engine: Engine, kind: ChoiceKind | None, demos: list[Any] | None = None) -> str:
+    """The program of an LM that answers so."""
+    lm: Any = dspy.LM("scripted", engine=engine, cache=False)
+    if kind is not None:
+        lm.choice_kind = kind
+    adapter = LineAdapter(lambda task, text: LINES.get(text, ()), lambda task, text: f"plain {text}")
+    answers = adapter(lm, {}, Propose, demos or [], {"task": TASK})
+    return str(answers[0]["impl"])
+
+
+def texts(request: lm15.Request) -> list[tuple[str, str]]:
+    return [(message.role, message.text or "") for message in request.messages]
+
+
+def test_without_a_server_that_chooses_lines_are_listed_with_numbers() -> None:
+    """A line without an alternative costs no request; an answer of few tokens is asked for."""
+    engine = Engine("2", "1")
+    assert asked(engine, None) == "other\n"
+    engine = Engine("1", "number 2")
+    assert asked(engine, None) == "first\nsecond\nreturn b\n"
+    first, last = (texts(request)[-1] for request in engine.requests)
+    assert first[0] == last[0] == "user"
+    assert "(nothing)" in first[1] and first[1].endswith("1. first\n2. other\n\nAnswer with one number only.")
+    assert "first\nsecond" in last[1] and "2. return b" in last[1]
+    assert {request.config.max_tokens for request in engine.requests} == {8}
+
+
+def test_all_requests_of_a_sample_begin_alike() -> None:
+    """What differs is at the end, after the task."""
+    engine = Engine("1", "1")
+    asked(engine, None)
+    first, last = engine.requests
+    assert first.system == last.system
+    task = texts(first)[-1][1].partition("The program so far")[0]
+    assert texts(last)[-1][1].startswith(task) and len(task) > 500
+
+
+def test_an_answer_that_is_no_choice_ends_the_program() -> None:
+    """It stays in it, so that the record shows what the LM said."""
+    assert asked(Engine("I can't say"), None) == "I can't say\n"
+    assert asked(Engine("1", "7"), None) == "first\nsecond\n7\n"
+
+
+def test_demonstrations_are_shown_as_the_lines_to_choose_from() -> None:
+    """Their programs go through the language's own form."""
+    engine = Engine("2")
+    asked(engine, None, [{"task": task_named("gemm/1"), "impl": "return E0"}])
+    assert [role for role, _ in texts(engine.requests[0])] == ["user", "assistant", "user"]
+    assert "plain return E0" in texts(engine.requests[0])[1][1]
+
+
+def test_a_schema_is_asked_for_by_the_requests_format() -> None:
+    """Its answer is read as JSON."""
+    engine = Engine('{"line": "\\nfirst"}', '{"line": "\\nreturn a"}')
+    assert asked(engine, "json_schema") == "first\nsecond\nreturn a\n"
+    schema: Any = engine.requests[0].config.response_format
+    assert "other" in str(schema) and "second" not in str(schema)
