@@ -145,6 +145,7 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
         "mcp": ["."],
         "skill": ["-o", "s"],
         "language": ["check", "step"],
+        "bundle": ["gemm/1", "-o", "b"],
     }
     program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy"})) + EACH_COMMAND.format(words=words)
     done = ran(installed, tmp_path, "-c", program)

@@ -388,27 +388,6 @@ class ReportOutput(_Open):
     files: tuple[str, ...]
 
 
-OUTPUTS: Mapping[str, type[BaseModel]] = {
-    "error": ErrorOutput,
-    "verify": VerifyOutput,
-    "verify-many": BatchOutput,
-    "compile": CompileOutput,
-    "compile-dry-run": DryRunOutput,
-    "evaluate": EvaluateOutput,
-    "generate": GenerateOutput,
-    "ablate": AblateOutput,
-    "ablate-dry-run": AblateDryRunOutput,
-    "sweep": SweepOutput,
-    "sweep-dry-run": SweepDryRunOutput,
-    "report": ReportOutput,
-    "cost": CostOutput,
-    "language-check": LanguageCheckOutput,
-    "language-new": LanguageNewOutput,
-    "optimize": OptimizeOutput,
-}
-"""The form of each object, by the name of its schema file."""
-
-
 def versioned(command: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """A command's result, with the schema version and the command, without its package, in front."""
     return {"schema": SCHEMA, "command": command.removeprefix("pipeline."), **result}

@@ -82,8 +82,8 @@ def open_run(text: str) -> Resumed:
         UsageError: No run or several runs match, or the run lacks a valid `request.json`.
     """
     client, experiment = store.open_store()
-    run = _find(client, experiment, text)
-    found = _read_text(client, run.info.run_id, "request.json")
+    run = find_run(client, experiment, text)
+    found = read_text(client, run.info.run_id, "request.json")
     if found is None:
         raise UsageError(f"--resume: run {_label(run)} has no request.json, so it can't be resumed; start a new run")
     try:
@@ -96,7 +96,7 @@ def open_run(text: str) -> Resumed:
 def _finished(client: MlflowClient, run: Run, language: str | None) -> Finished | None:
     if run.info.status != "FINISHED" or run.data.tags.get("stopped") not in COMPLETE:
         return None
-    found, program = (_read_text(client, run.info.run_id, name) for name in ("experience.json", "compiled.json"))
+    found, program = (read_text(client, run.info.run_id, name) for name in ("experience.json", "compiled.json"))
     if not (found and program):
         return None
     probe = TokenCount.sum(overhead(client, run.info.run_id, "probe.json").values())
@@ -107,7 +107,7 @@ def _finished(client: MlflowClient, run: Run, language: str | None) -> Finished 
 
 def overhead(client: MlflowClient, run_id: str, name: str = "overhead.json") -> dict[str, TokenCount]:
     """The tokens in an artifact of a run: those that an optimizer spent before its program was sampled, or others."""
-    found = _read_text(client, run_id, name)
+    found = read_text(client, run_id, name)
     try:
         return {name: TokenCount.from_dict(count) for name, count in json.loads(found or "{}").items()}
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -116,7 +116,7 @@ def overhead(client: MlflowClient, run_id: str, name: str = "overhead.json") -> 
 
 def tuned(client: MlflowClient, run_id: str) -> Agent | None:
     """The program of an optimizer within a run, if the optimizer had finished before the run was interrupted."""
-    found = _read_text(client, run_id, "tuned.json")
+    found = read_text(client, run_id, "tuned.json")
     return None if found is None else make_agent(parse_program(found, "tuned.json"), "tuned.json")
 
 
@@ -133,9 +133,9 @@ def load_experience(text: str, tasks: Sequence[Task], language: str | None = Non
             content = read_bytes(path, LONGEST_EXPERIENCE)
     else:
         client, experiment = store.open_store()
-        run = _find(client, experiment, text, option="--experience", files=True)
+        run = find_run(client, experiment, text, option="--experience", files=True)
         where = f"run {_label(run)}"
-        found = _read_text(client, run.info.run_id, "experience.json")
+        found = read_text(client, run.info.run_id, "experience.json")
         if found is None:
             raise UsageError(f"--experience: {where} has not finished; finish it with --resume {run.info.run_id}")
         content = found.encode()
@@ -158,7 +158,7 @@ def finished_tokens(text: str) -> tuple[str, int]:
         UsageError: No such run exists, or it has not finished.
     """
     client, experiment = store.open_store()
-    run = _find(client, experiment, text, option="--match-tokens")
+    run = find_run(client, experiment, text, option="--match-tokens")
     tokens = run.data.metrics.get("total_tokens")
     if run.info.status != "FINISHED" or not tokens:
         hint = f"finish it with --resume {run.info.run_id}"
@@ -166,15 +166,20 @@ def finished_tokens(text: str) -> tuple[str, int]:
     return run.info.run_id, int(tokens)
 
 
-def _read_text(client: MlflowClient, run_id: str, name: str) -> str | None:
+def read_text(client: MlflowClient, run_id: str, name: str) -> str | None:
     """The text of an artifact; None if there is none of the name."""
-    if name not in [item.path for item in client.list_artifacts(run_id)]:
+    if name not in [item.path for item in client.list_artifacts(run_id, name.rpartition("/")[0] or None)]:
         return None
     with tempfile.TemporaryDirectory() as scratch:
         return Path(client.download_artifacts(run_id, name, scratch)).read_text(encoding="utf-8")
 
 
-def _find(client: MlflowClient, experiment: str, text: str, option: str = "--resume", files: bool = False) -> Run:
+def find_run(client: MlflowClient, experiment: str, text: str, option: str = "--resume", files: bool = False) -> Run:
+    """The one run that `matches` a text, which the user gave for an option, or as the name of a file.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
     runs = all_runs(client, experiment)
     found = [run for run in runs if matches(text, run)]
     if len(found) == 1:

@@ -140,6 +140,9 @@ class Task(_Strict):
     fns: list[FnSpec] = Field(default_factory=list)
     outputs: list[OutputSpec] = Field(min_length=1)
     impl: str | None = None
+    license: str | None = Field(
+        default=None, description="The licence of the task and of programs for it, as an SPDX expression."
+    )
     sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
     stress: bool = Field(default=False, description="Whether a program that fails on stress inputs fails the task.")
     limits: dict[Figure, DimText] = Field(

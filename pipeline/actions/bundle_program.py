@@ -1,0 +1,307 @@
+"""`pipeline.bundle`: a program in a folder with all that a reviewer needs to trust it, made, and checked again.
+
+    task.yaml        the task, without a program, its shared functions included
+    program.step     the program, its streams' types as comments
+    test_program.py  a pytest script that passes or fails as the verifier does
+    README.md        what the rest says, on a page
+    bundle.json      verdict, proof, held-out verdict, cost, who wrote it, and the digest of each file
+
+What `bundle.json` says of the program is found again when it is checked, from the files alone and without a network.
+Who wrote it is stated, not verified: the digest of `bundle.json`, kept elsewhere, shows whether it was changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+from pydantic import ValidationError
+
+from pipeline.actions.verify_programs import Batch, run_single
+from pipeline.base.bundles import MANIFEST, Bundle, BundleCheck, BundledFile, BundleOutput, HeldOutFinding, Origin
+from pipeline.base.choices import FloatType
+from pipeline.base.errors import UsageError
+from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.base.languages import DEFAULT
+from pipeline.base.outputs import Finding, ProgramVerdict
+from pipeline.base.paths import shown
+from pipeline.base.text import visible
+from pipeline.cli.program_arguments import Item
+from pipeline.languages import registry
+from pipeline.languages.language import Prices, Proves, Rewrites, WritesTests
+from pipeline.running.job import code_version, versions
+from pipeline.verification.held_out import holding_out
+from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.task_files import load_task_named
+from pipeline.verification.workers import LocalWorkers
+
+TASK, PROGRAM, TEST, README = "task.yaml", "program.step", "test_program.py", "README.md"
+NAMES = (TASK, PROGRAM, TEST, README)
+_LONGEST = 2**24
+"""Bytes of a file of a bundle."""
+
+
+class NotRight(Exception):
+    """The program does not pass, so that there is nothing to bundle; the message is its verdict."""
+
+
+def make(task: Any, text: str, folder: Path, origin: Origin, dtype: FloatType, language: str | None) -> BundleOutput:
+    """Writes the bundle of a program; files of an earlier one are replaced.
+
+    Raises:
+        NotRight: The program does not pass.
+        UsageError: The task's code fails, or the folder can't be written.
+    """
+    spoken = registry.find(language)
+    program = spoken.annotated(task, text) if isinstance(spoken, Rewrites) else text
+    texts = {TASK: task.without_impl().statement.rstrip("\n") + "\n", PROGRAM: program.rstrip("\n") + "\n"}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, content in texts.items():
+            write_text(Path(scratch, name), content)
+        found = _Found(Path(scratch), task.name, dtype, language)
+        if not found.verdict.passed:
+            raise NotRight(found.text)
+        if found.test is not None:
+            texts[TEST] = found.test
+        made = Bundle(
+            task=task.name,
+            language=language or DEFAULT,
+            license=getattr(task, "license", None),
+            made_by={"adaptive-step": code_version(), **versions()},
+            origin=origin,
+            dtype=dtype,
+            verdict=found.verdict,
+            held_out=found.held_out(0),
+            cost=found.cost,
+            files=(),
+        )
+    texts[README] = readme(made)
+    for name, content in texts.items():
+        write_text(folder / name, content)
+    # Of what is written, which has no secrets and nothing that would not be seen.
+    files = tuple(BundledFile(name=name, sha256=_digest(read_bytes(folder / name, _LONGEST))) for name in texts)
+    made = made.model_copy(update={"files": files})
+    write_text(folder / MANIFEST, made.model_dump_json(indent=2) + "\n")
+    digest = _digest(read_bytes(folder / MANIFEST, _LONGEST))
+    return BundleOutput(folder=shown(folder), sha256=digest, passed=True, bundle=made)
+
+
+def check(folder: Path) -> BundleOutput:
+    """Checks all that a bundle says, and which of its files have changed.
+
+    Raises:
+        UsageError: The folder has no bundle.
+    """
+    path = folder / MANIFEST
+    with file_errors(f"{path}: cannot read the bundle"):
+        content = read_bytes(path, _LONGEST)
+    try:
+        bundle = Bundle.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path}: expected what pipeline.bundle writes: {place}: {first['msg']}") from None
+    checks = [*_files(folder, bundle)]
+    if all((folder / name).is_file() for name in (TASK, PROGRAM)):
+        checks += _claims(folder, bundle)
+    passed = all(each.holds for each in checks)
+    return BundleOutput(
+        folder=shown(folder), sha256=_digest(content), passed=passed, checks=tuple(checks), bundle=bundle
+    )
+
+
+def _files(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
+    """Whether each file is there, as it was; a file that the bundle does not name is none of it."""
+    for file in bundle.files:
+        try:
+            held = _digest(read_bytes(folder / file.name, _LONGEST)) == file.sha256 if file.name in NAMES else None
+        except OSError as error:
+            yield BundleCheck(what=file.name, holds=False, message=f"cannot be read: {error.strerror}")
+            continue
+        message = {True: "", False: "changed since the bundle was made", None: "not a file of a bundle"}[held]
+        yield BundleCheck(what=visible(file.name, line=True), holds=bool(held), message=message)
+    known = {MANIFEST, *(file.name for file in bundle.files)}
+    for path in sorted(folder.iterdir()):
+        if path.name not in known:
+            yield BundleCheck(what=visible(path.name, line=True), holds=False, message="added since; not checked")
+
+
+def _claims(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
+    """What the bundle says of its program, against what is found now."""
+    language = None if bundle.language == DEFAULT else bundle.language
+    found = _Found(folder, bundle.task, bundle.dtype, language)
+    yield _same("verdict", _verdict_line(bundle.verdict), _verdict_line(found.verdict))
+    yield _same("proof", _exact_line(bundle.verdict), _exact_line(found.verdict))
+    if not found.verdict.passed:
+        return
+    if bundle.held_out is not None:
+        again = found.held_out(bundle.held_out.seed)
+        yield _same("held out", bundle.held_out.answer, again.answer if again else "not judged")
+    yield _same("cost", bundle.cost, found.cost)
+    if (folder / TEST).is_file() or found.test is not None:
+        yield _same("tests", found.test, _text(folder / TEST), "the script is not the one that its program gives")
+    yield _same("page", readme(bundle), _text(folder / README), "the page does not say what bundle.json says")
+    own = {"adaptive-step": code_version(), **versions()}
+    made = {name: version for name, version in bundle.made_by.items() if own.get(name) != version}
+    differ = [f"{name} {version}, here {own.get(name)}" for name, version in made.items()]
+    yield BundleCheck(what="versions", holds=True, message=f"made with {'; '.join(differ)}" if differ else "")
+
+
+def _same(what: str, stated: object, found: object, message: str | None = None) -> BundleCheck:
+    holds = stated == found
+    return BundleCheck(what=what, holds=holds, message="" if holds else message or f"stated {stated}, found {found}")
+
+
+class _Found:
+    """What is found of the task and the program in a folder."""
+
+    def __init__(self, folder: Path, task: str, dtype: FloatType, language: str | None) -> None:
+        self._language = language
+        self._spoken: Any = registry.find(language)
+        self._dtype = dtype
+        self._item = Item(folder / TASK, str(folder / PROGRAM))
+        proves = language is None or isinstance(self._spoken, Proves)
+        settings = Batch(dtype, ProgramLimits(), exact=proves, language=language)
+        checked = run_single(settings, self._item, None)
+        self.text = checked.text.replace(str(folder / PROGRAM), PROGRAM)
+        self.verdict = _located(checked.verdict, task)
+        self._task = load_task_named(str(self._item.task), language)
+
+    @property
+    def cost(self) -> Mapping[str, Any] | None:
+        """What the program costs on the default chip."""
+        if not isinstance(self._spoken, Prices):
+            return None
+        figures = {**self._spoken.cost_of(self._item)[1], "program": PROGRAM}
+        found: dict[str, Any] = json.loads(json.dumps(figures))
+        return found
+
+    @property
+    def test(self) -> str | None:
+        """The generated script."""
+        if not isinstance(self._spoken, WritesTests):
+            return None
+        return self._spoken.test_script(self._task, str(self._item.text), self._dtype)
+
+    def held_out(self, seed: int) -> HeldOutFinding | None:
+        """What the program is at sizes and inputs drawn from a seed."""
+        judge = holding_out(LocalWorkers(1), seed, self._language)
+        claim = dspy.Example(task=self._task), {"impl": self._item.text}
+        verdict = judge([claim], [], 0.0)[0] if judge else None
+        if verdict is None:
+            return None
+        sizes = tuple(map(str, verdict.details.get("sizes", ())))
+        return HeldOutFinding(seed=seed, answer=verdict.answer, reason=verdict.reason, sizes=sizes)
+
+
+def _located(verdict: ProgramVerdict, task: str) -> ProgramVerdict:
+    """The verdict with the bundle's own names, wherever its folder is."""
+
+    def named(finding: Finding) -> Finding:
+        return finding.model_copy(update={"file": finding.file and Path(finding.file).name})
+
+    own: dict[str, Any] = {"task": task, "task_file": TASK, "program": PROGRAM, "seconds": 0.0}
+    own |= {name: tuple(map(named, getattr(verdict, name))) for name in ("diagnostics", "warnings")}
+    return verdict.model_copy(update=own)
+
+
+def _verdict_line(verdict: ProgramVerdict) -> str:
+    if verdict.passed:
+        codes = ", ".join(sorted({each.code for each in verdict.warnings}))
+        return f"passed, with warnings {codes}" if codes else "passed"
+    codes = ", ".join(dict.fromkeys(each.code for each in verdict.diagnostics))
+    return f"{'unknown' if verdict.unknown else 'failed'}: {verdict.stage}: {codes}"
+
+
+def _exact_line(verdict: ProgramVerdict) -> str:
+    exact = verdict.exact
+    return "none" if exact is None else f"{exact.answer} at {'; '.join(exact.sizes)}"
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return read_bytes(path, _LONGEST).decode(errors="replace")
+    except OSError:
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def readme(bundle: Bundle) -> str:
+    """The page for a reviewer."""
+    exact, origin = bundle.verdict.exact, bundle.origin
+    written = [
+        ("person who answers for it", origin.person or "not stated"),
+        ("written by", origin.lm or "a person, or not stated"),
+        ("run", origin.run_id),
+        ("seed", origin.seed),
+        ("iteration, temperature, sample", _sample(origin)),
+        ("prompt, SHA-256", origin.prompt_sha256),
+        ("simplified since", None if origin.simplified is None else "yes" if origin.simplified else "no"),
+        ("licence", bundle.license or "not stated in the task"),
+    ]
+    judged: list[tuple[str, Any]] = [
+        ("verdict", _verdict_line(bundle.verdict)),
+        ("proof", "not offered by the language" if exact is None else f"{exact.answer}: {exact.reason}"),
+        ("error of the proof", f"2^-{exact.bits}" if exact is not None and exact.answer == "proved" else None),
+    ]
+    if bundle.held_out is not None:
+        held = bundle.held_out
+        judged.append(("at held-out sizes", f"{held.answer} at {'; '.join(held.sizes)}, seed {held.seed}"))
+        judged += [("why", held.reason)] if held.reason else []
+    lines = [
+        f"# {visible(bundle.task, line=True)}",
+        "",
+        f"`{PROGRAM}` implements the operator that `{TASK}` defines by its reference. The verifier has found:",
+        "",
+        *_table(judged),
+        "",
+        "Check all of it again, offline, in under a minute:",
+        "",
+        "```sh",
+        "python -m pipeline.bundle --check .",
+        "```",
+        "",
+        "## Where it comes from",
+        "",
+        "This is stated by who made the bundle, and not verified.",
+        "",
+        *_table(written),
+        "",
+        f"Made with {', '.join(f'{name} {version}' for name, version in bundle.made_by.items())}.",
+        f"`{MANIFEST}` has all of this as data, with warnings, cost and the digest of each file.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sample(origin: Origin) -> str | None:
+    if origin.iteration is None:
+        return None
+    return f"{origin.iteration}, {origin.temperature}, {origin.sample}"
+
+
+def _table(rows: list[tuple[str, Any]]) -> Iterator[str]:
+    yield "| | |"
+    yield "|---|---|"
+    for name, value in rows:
+        if value is not None:
+            yield f"| {name} | {visible(str(value), line=True).replace('|', '&#124;')} |"
+
+
+def lines(output: BundleOutput, say: Callable[[str], None]) -> None:
+    """Says what was made, or what holds."""
+    for each in output.checks:
+        message = f": {each.message}" if each.message else ""
+        say(f"{'holds  ' if each.holds else 'DIFFERS'}  {each.what}{message}")
+    if output.checks:
+        say("")
+    verdict = "all of it holds" if output.passed else "not all of it holds"
+    say(f"{output.folder}: {verdict if output.checks else 'written'}")
+    say(f"{MANIFEST}, SHA-256: {output.sha256}")

@@ -1,0 +1,92 @@
+"""`python -m pipeline.bundle TASK [IMPL] -o DIR`, `--check DIR`: a program, and what a reviewer needs to trust it."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from pipeline.base.bundles import BundleOutput
+from pipeline.base.choices import FloatType
+from pipeline.base.errors import Exit, UsageError, print_message, start
+from pipeline.base.files import writable_folder
+from pipeline.base.languages import LanguageName
+from pipeline.base.settings import Config, option
+from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.verification.sandbox import SandboxOptions
+
+NAME = "pipeline.bundle"
+EPILOG = """\
+examples:
+  python -m pipeline.bundle my_task.yaml my_program.step -o bundle/ --person 'A. Person <a@example.org>'
+  python -m pipeline.bundle gemm/1 solution.step -o bundle/ --run 2894a2c9
+  python -m pipeline.bundle --check bundle/
+
+exit codes: 0 the bundle is written, or all that it says holds, 1 the program does not pass, or something has changed,
+2 a bad option or file, 130 interrupted"""
+
+
+class BundleOptions(Config):
+    """What to bundle or to check, and who wrote it."""
+
+    task: str | None = option(
+        None, "a task file, or a benchmark name such as gemm/1", "TASK", nargs="?", positional=True
+    )
+    impl: str | None = option(
+        None,
+        "a file with the program, `-` for stdin (default: the task's own `impl`)",
+        "IMPL",
+        nargs="?",
+        positional=True,
+    )
+    output: str | None = output_option("the folder to write", "DIR", writable_folder)
+    check: str | None = option(None, "check the bundle in this folder again", "DIR")
+    run: str | None = option(None, "the run on record that wrote the program: an id, or its beginning", "RUN")
+    lm: str | None = option(None, "the LM that wrote it, without a run on record", "LM")
+    person: str | None = option(None, "the person who answers for it", "NAME")
+    language: LanguageName = None
+    dtype: FloatType = option("float64", "the floating type to compute in")
+    tracking_uri: TrackingURI = None
+    as_json: Json = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes or checks the bundle."""
+    parser = Parser(NAME, "Bundles a program with all that a reviewer needs to trust it.", EPILOG,
+                    BundleOptions, SandboxOptions)  # fmt: skip
+    options = BundleOptions.of(parser.given(argv))
+    if (options.check is None) == (options.task is None):
+        raise UsageError("expected a TASK to bundle, or --check DIR")
+    if options.check is None and options.output is None:
+        raise UsageError("-o: expected the folder to write the bundle to")
+
+    from pipeline.actions import bundle_program as action
+
+    try:
+        made = action.check(Path(options.check)) if options.check is not None else _made(options)
+    except action.NotRight as error:
+        print_message(NAME, f"the program does not pass, and is not bundled\n{error}")
+        return Exit.NO
+    if options.as_json:
+        print(made.text())
+    else:
+        action.lines(made, partial(print, flush=True))
+    return Exit.OK if made.passed else Exit.NO
+
+
+def _made(options: BundleOptions) -> BundleOutput:
+    from pipeline.actions import bundle_program as action
+    from pipeline.base.bundles import Origin
+    from pipeline.cli.program_arguments import ProgramName, read_program
+    from pipeline.record.origins import origin_in
+    from pipeline.verification.task_files import load_task_named
+
+    if options.run is not None and options.lm is not None:
+        raise UsageError("--lm: the run on record names it; omit the option")
+    task = load_task_named(str(options.task), options.language)
+    text = read_program(ProgramName(task=str(options.task), impl=options.impl), task)
+    origin = Origin(lm=options.lm) if options.run is None else origin_in(options.run, task, text, options.language)
+    origin = origin.model_copy(update={"person": options.person})
+    return action.make(task, text, Path(str(options.output)), origin, options.dtype, options.language)
+
+
+if __name__ == "__main__":
+    start(NAME, main)
