@@ -143,7 +143,9 @@ class WorkerPool(Executor):
         """
         group = self._group(*args, **kwargs) if self._group else ""
         reads = self._reads(*args, **kwargs) if self._reads else ()
-        job = _Job(Future(), pickle.dumps((fn, args, kwargs)), group, fn.__module__, reads)
+        # What runs an author's code answers with what the function gives, and raises what the language raises.
+        result = answers.result_type(fn) if self._group else None
+        job = _Job(Future(), pickle.dumps((fn, args, kwargs)), group, fn.__module__, reads, result)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the pool is shut down")
@@ -217,7 +219,7 @@ class WorkerPool(Executor):
                 answer = worker.receive(PATIENCE * self._seconds + _GRACE)
                 job = jobs.popleft()
                 if isinstance(answer, bytes):
-                    settle(job.future, answer)
+                    settle(job.future, answer, job.result)
                 elif job.lost(answer.error, answer.ready):
                     self._learn(answer.error, job)
                 else:
@@ -254,10 +256,21 @@ class WorkerPool(Executor):
         return bool(jobs)
 
 
-def settle(future: Future[Any], answer: bytes) -> None:
-    """Gives what a call returned or raised to its future; an answer that is none is the loss of its worker."""
+def settle(future: Future[Any], answer: bytes, result: Any = None) -> None:
+    """Gives what a call returned or raised to its future; an answer that is none is the loss of its worker.
+
+    Args:
+        future: The call's.
+        answer: What the worker answered.
+        result: The type of what an author's code may have made up, which then may raise no more than the language's
+            exceptions; None for a call that runs none.
+    """
     try:
         returned, value = answers.read(answer)
+        if result is not None and returned and not answers.conforms(value, result):
+            raise ValueError("answered with something else than the call gives")
+        if result is not None and not returned and not type(value).__module__.startswith("step_runtime."):
+            raise ValueError(f"raised {type(value).__name__}: {value}")
     except ValueError as error:
         returned, value = False, WorkerLost("crashed", str(error))
     if returned:
@@ -268,13 +281,17 @@ def settle(future: Future[Any], answer: bytes) -> None:
 
 @dataclass
 class _Job:
-    """A call, pickled, and its future; `retried` once it has cost a process, when it was `at` something."""
+    """A call, pickled, its future, and what it gives if it runs an author's code.
+
+    It is `retried` once it has cost a process, when it was `at` something.
+    """
 
     future: Future[Any]
     call: bytes
     group: str
     module: str
     reads: tuple[str, ...]
+    result: Any = None
     retried: bool = False
     at: str = ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,12 @@ def state(places: dict[str, Any]) -> list[tuple[Any, ...]]:
 def controls_hold(pool: WorkerPool) -> bool:
     right, wrong = (verdict_of(pool.submit(judge, "control", CLEAN, text)) for text in (RIGHT, WRONG))
     return right.passed and wrong.stage == "value"
+
+
+def cells_of(pool: WorkerPool) -> tuple[Path, set[str]]:
+    """The folder of a worker's cells, and the names of those that are there."""
+    folder = Path(pool.submit(reaching.leave_file, "looking", CLEAN).result(PATIENCE)).parent.parent
+    return folder, {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("attack", [*reaching.FILES, *reaching.NETWORK, *reaching.PROCESSES])
@@ -179,11 +186,25 @@ def test_temporary_files_go_with_their_call(confined: WorkerPool, task: Task) ->
     assert confined.submit(reaching.try_it, "other", CLEAN, around, {}).result(PATIENCE).startswith("Perm")
 
 
+@pytest.mark.parametrize("attack", reaching.UNCOUNTED)
+def test_what_a_listing_does_not_show_is_bounded(confined: WorkerPool, attack: str, task: Task) -> None:
+    """It is counted, the call is killed, and what it left is removed; the control has little of it, and is done."""
+    folder, before = cells_of(confined)
+    code = reaching.UNCOUNTED[attack]
+    if attack != "files below a long path":  # of which none can be counted
+        assert confined.submit(reaching.try_it, *task, code, {"count": 2}).result(PATIENCE) == "done"
+    waiting = f"{textwrap.dedent(code)}\nsignal.pause()"
+    with pytest.raises(WorkerLost, match=r"temporary files and was killed|threads running and was killed"):
+        confined.submit(reaching.try_it, *task, waiting, {"count": 40}).result(PATIENCE)
+    assert eventually(lambda: {path.name for path in folder.iterdir()} <= before)
+    assert controls_hold(confined)
+
+
 @pytest.mark.parametrize("size", [2**23, 0])
 def test_temporary_files_are_bounded(confined: WorkerPool, size: int, task: Task) -> None:
     """In bytes, and in number; a call that exceeds that is killed, and what it wrote is removed."""
-    before = {path.name for path in Path("/tmp").glob("adaptive-step-cells-*/*")}
+    folder, before = cells_of(confined)
     with pytest.raises(WorkerLost, match="temporary files and was killed"):
         confined.submit(reaching.fill, *task, size).result(PATIENCE)
-    assert eventually(lambda: {path.name for path in Path("/tmp").glob("adaptive-step-cells-*/*")} <= before)
+    assert eventually(lambda: {path.name for path in folder.iterdir()} <= before)
     assert controls_hold(confined)

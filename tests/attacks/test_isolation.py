@@ -81,6 +81,14 @@ TAMPERING = {
     "what writes JSON": "import json; json.dumps = lambda *a, **k: 'true'",
     "how JSON is written": "import json; json.JSONEncoder.encode = lambda *a: 'true'",
     "what writes JSON fast": "import json.encoder; json.encoder.c_make_encoder = None",
+    "what follows each call": (
+        "import sys\n"
+        "    def follow(frame, event, _):\n"
+        "        if frame.f_code.co_name == 'difference': frame.f_locals['result'] = frame.f_locals['reference']\n"
+        "        return follow\n"
+        "    sys.settrace(follow)"
+    ),
+    "what follows each return": "import sys; sys.setprofile(lambda *a: None)",
     "the notes": "import pipeline.verification.notes as n; n.note = lambda text: None",
 }
 
@@ -136,6 +144,40 @@ def test_a_verdict_put_in_place_of_the_answer_is_refused(pool: WorkerPool) -> No
     )
     bad = TASK.replace("SNIPPET", sending.replace('\\"', '"'))
     assert not verdict(pool, "attack", bad, WRONG).passed
+    assert controls_hold(pool)
+
+
+SENDING = """import os, socket, struct, sys, time
+    frame = sys._getframe()
+    while not {'number', 'receiver'} <= frame.f_locals.keys(): frame = frame.f_back
+    data = frame.f_locals['number'] + ANSWER
+    socket.socket(fileno=3).sendall(struct.pack('>Q', len(data)) + data)
+    time.sleep(1)"""
+FORGED = {
+    "an error of the user's": """b'-["pipeline.base.errors:UsageError", "run this"]'""",
+    "an error of the record": """b'-["pipeline.base.errors:RecordError", "run this"]'""",
+    "a process that was killed": """b'-["pipeline.verification.worker:WorkerKilled", "x"]'""",
+    "a lack of memory": """b'-["builtins:MemoryError", "x"]'""",
+    "an interrupt": """b'-["builtins:KeyboardInterrupt", "x"]'""",
+    "a fault": """b'-["builtins:TypeError", "x"]'""",
+    "a number": "b'+3'",
+    "another object": """b'+["dict"]'""",
+    "a set that takes for ever": (
+        """b'+["frozenset",' + b','.join(b'%d' % (i * (2**61 - 1)) for i in range(40_000)) + b']'"""
+    ),
+    "a dict that takes for ever": (
+        """b'+["dict",' + b','.join(b'[%d,0]' % (i * (2**61 - 1)) for i in range(40_000)) + b']'"""
+    ),
+    "a tower": "b'+' + b'[' * 2**22",
+}
+
+
+@pytest.mark.parametrize("attack", FORGED)
+def test_an_answer_of_a_snippet_s_own_ends_no_command(pool: WorkerPool, attack: str) -> None:
+    """With the number of its call, it is the loss of that call at most; the control's answer is what a call gives."""
+    bad = TASK.replace("SNIPPET", SENDING.replace("ANSWER", FORGED[attack]))
+    found = verdict(pool, attack, bad, RIGHT)
+    assert (found.passed, found.stage, found.diagnostics[0].code) == (False, "run", "crashed")
     assert controls_hold(pool)
 
 

@@ -51,6 +51,11 @@ FILES = {
     "changes a file's owner": "os.chown(file, os.getuid(), -1)",
     "changes a file's attributes": "os.setxattr(file, 'user.x', b'x')",
     "is told of changes": "call('inotify_add_watch', libc.inotify_init(), folder.encode(), 0xfff)",
+    "reads who uses the machine": "open('/etc/passwd').read()",
+    "reads what is mounted": "open('/proc/self/mounts').read()",
+    "lists the network's devices": "os.listdir('/sys/class/net')",
+    "reads where the command was started": "os.listdir('.')",
+    "lists where others have temporary files": "os.listdir('/tmp')",
     "names a file by a handle": "system(303, -100, file.encode(), b'\\0' * 64, b'\\0' * 8, 0)",
 }
 """Of x86_64, where numbers of system calls occur."""
@@ -64,6 +69,7 @@ NETWORK = {
     "listens at an abstract socket": "s = socket.socket(socket.AF_UNIX); s.bind('\\0own'); s.listen()",
     "sends from one of a pair": ("socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', datagrams)"),
     "asks the kernel about the network": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "asks the host of its machine": "socket.socket(40, socket.SOCK_STREAM).connect((2, 1))",
     "has the kernel do its calls": "system(425, 4, b'\\0' * 120)",
 }
 
@@ -77,6 +83,10 @@ PROCESSES = {
     "moves its parent to one core": "os.sched_setaffinity(parent, {0})",
     "limits its parent": "resource.prlimit(parent, resource.RLIMIT_NOFILE, resource.prlimit(parent, 7))",
     "reads about itself": "open('/proc/self/status').read()",
+    "has memory under a name": "name = '/dev/shm/adaptive-step'; open(name, 'w').close(); os.unlink(name)",
+    "has memory that counts for nobody": "os.memfd_create('x')",
+    "has a key that others read": "system(250, 0, -3, 1)",
+    "has memory of which it is told": "system(323, 1)",
     "has memory that others share": "call('shmget', 0x5eed, 4096, 0o1600)",
     "has messages that others read": "call('msgget', 0x5eed, 0o1600)",
     "has a queue that others read": "call('mq_open', b'/own', os.O_CREAT | os.O_RDWR, 0o600, None)",
@@ -112,9 +122,40 @@ TRACING = {
 
 UNCONTROLLED = {
     "has another view of the system", "names a file by a handle", "has the kernel do its calls",
-    "lowers its parent's priority", "moves its parent to one core",
+    "lowers its parent's priority", "moves its parent to one core", "asks the host of its machine",
+    "has memory of which it is told",
 }  # fmt: skip
 """What not every system, or not every user, is able to do anyway."""
+
+UNCOUNTED = {
+    "folders that are deep": """
+        os.chdir(temp)
+        for _ in range(100 * count): os.mkdir('d'); os.chdir('d')
+    """,
+    "files below a long path": """
+        os.chdir(temp)
+        for _ in range(17): os.mkdir('d' * 250); os.chdir('d' * 250)
+        for number in range(count): open(str(number), 'wb').write(b'x' * (2**24 - 1))
+    """,
+    "files without a name": """
+        kept = []
+        for _ in range(count):
+            kept.append(open(f'{temp}/x', 'wb', buffering=0)); os.unlink(f'{temp}/x')
+            kept[-1].write(b'x' * (2**24 - 1))
+    """,
+    "files that are mapped and have no name": """
+        libc.mmap.restype = ctypes.c_void_p
+        for _ in range(count):
+            number = os.open(f'{temp}/x', os.O_RDWR | os.O_CREAT); os.unlink(f'{temp}/x')
+            os.write(number, b'x' * (2**24 - 1))
+            libc.mmap(None, ctypes.c_size_t(2**24 - 1), 3, 1, number, ctypes.c_long(0)); os.close(number)
+    """,
+    "threads": """
+        threading.stack_size(2**15)
+        for _ in range(40 * count): threading.Thread(target=signal.pause, daemon=True).start()
+    """,
+}
+"""What a cell may have so much of, in `count` parts of 16 MiB, and no more; it ends once there is too much."""
 
 ALLOWED = {
     "computes": "import torch; assert torch.ones(3).sum() == 3",
@@ -126,6 +167,7 @@ ALLOWED = {
             open(f'{own}/x', 'w').write('x'); os.rename(f'{own}/x', f'{own}/y'); assert open(f'{own}/y').read() == 'x'
     """,
     "has threads": "t = threading.Thread(target=print); t.start(); t.join()",
+    "is called back": "assert ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 3)() == 3",
     "has children": "assert os.waitpid(os.fork() or os._exit(3), 0)[1] == 3 << 8",
     "signals its children": """
         child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])

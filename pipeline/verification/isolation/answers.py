@@ -32,6 +32,10 @@ _LARGEST_NUMBER = 2**64
 _RETURNED, _RAISED = b"+", b"-"
 _PACKAGES = ("step_runtime.", "signatures.", "optimizers.", "pipeline.")
 """The packages whose classes an answer may name."""
+_RAISING = "step_runtime."
+"""The package whose exceptions an answer may name; those of the pipeline end a command with their message."""
+_LARGEST_KEY = 2**60
+"""Larger integers could all have one hash, and a set of them would take for ever."""
 _SHOWN = (type(None), bool, int, float, str)
 
 
@@ -72,7 +76,7 @@ def read(answer: bytes) -> tuple[bool, Any]:
 def _exception(name: str, message: str) -> Exception:
     module, _, own = name.partition(":")
     found = getattr(builtins, own, None) if module == "builtins" else None
-    if module.startswith(_PACKAGES):
+    if module.startswith(_RAISING):
         found = _named(name)
     if isinstance(found, type) and issubclass(found, Exception):
         try:
@@ -149,7 +153,7 @@ class _Decoder:
     def _other(self, tag: str, parts: list[Any]) -> Any:
         match tag, parts:
             case "dict", _:
-                return {self.decoded(key): self.decoded(item) for key, item in parts}
+                return {_key(self.decoded(key)): self.decoded(item) for key, item in parts}
             case "model", [str(name), str(text)]:
                 return _named(name).model_validate_json(text)
             case "same", [int(number)]:
@@ -165,7 +169,21 @@ class _Decoder:
         raise ValueError(f"no {tag!r}")
 
 
-_COLLECTIONS: dict[Any, Callable[[Any], Any]] = {"tuple": tuple, "list": list, "frozenset": frozenset}
+def _key(value: Any) -> Any:
+    """A value that is to be found by its hash; raises `ValueError` for a number that is too large."""
+    if isinstance(value, int) and abs(value) >= _LARGEST_KEY:
+        raise ValueError("a key beyond what keys may be")
+    if isinstance(value, tuple | frozenset):
+        for part in value:
+            _key(part)
+    return value
+
+
+_COLLECTIONS: dict[Any, Callable[[Any], Any]] = {
+    "tuple": tuple,
+    "list": list,
+    "frozenset": lambda parts: frozenset(map(_key, parts)),
+}
 
 
 def _name(kind: type) -> str:
@@ -264,6 +282,18 @@ def _hints(kind: Any) -> Mapping[str, Any]:
             except (NameError, AttributeError, TypeError):
                 found[name] = Any
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def result_type(function: Callable[..., Any]) -> Any:
+    """What a function says that it returns; `Any` where that can't be known here."""
+    declared = types.SimpleNamespace(
+        __annotations__={"return": getattr(function, "__annotations__", {}).get("return", Any)}
+    )
+    try:
+        return typing.get_type_hints(declared, vars(sys.modules[function.__module__]))["return"]
+    except (NameError, AttributeError, TypeError):
+        return Any
 
 
 def conforms(value: Any, hint: Any) -> bool:

@@ -21,7 +21,7 @@ from typing import Literal
 
 from pipeline.base.languages import declared
 from pipeline.base.paths import CHECKOUT, DATA
-from pipeline.verification.isolation import landlock, seccomp
+from pipeline.verification.isolation import landlock, processes, seccomp
 
 Mode = Literal["auto", "require", "off"]
 
@@ -130,6 +130,8 @@ class Confinement:
         if self._means.seccomp:
             version = self._means.landlock
             seccomp.restrict(signals=version < landlock.SIGNALS_SINCE, truncation=version < landlock.TRUNCATION_SINCE)
+        if not self._means.missing:
+            processes.open_memory()
 
 
 def _opened(paths: Sequence[str]) -> Iterator[landlock.Folder]:

@@ -2,7 +2,8 @@
 
 Compared are names and what they are bound to, by identity: of Python's builtins, of our modules, of the classes, the
 tables and the functions' code of those that judge, what these use of torch, and what writes answers, JSON. A name that
-is new counts, as it could hide a builtin, except in a package, to which Python adds the modules that it imports late.
+is new counts, as it could hide a builtin, except in a package, to which Python adds the modules that it imports late. A
+function that follows each call (`sys.settrace`, `sys.setprofile`) counts, too, as it could change what they have.
 The check looks nothing up where a task's code could have put something else.
 """
 
@@ -62,6 +63,8 @@ def _check(
     pairs, size, joined, tuple_of, key, getter = map, len, chain.from_iterable, tuple, id, operator.attrgetter
     string_at, header, pointer = ctypes.string_at, tuple.__basicsize__, ctypes.sizeof(ctypes.c_void_p)
     loaded, code, defaults = sys.modules, getter("__code__"), getter("__defaults__")
+    tracer, profiler = sys.gettrace, sys.getprofile  # of which each frame that comes could be another's
+    followed = (tracer(), profiler())
     values = [space.values() for space in spaces]
     lookups = [(space.get, [*names]) for space, names in used]
 
@@ -80,7 +83,8 @@ def _check(
     known = addresses(kept)
 
     def holds() -> bool:
-        return size(kept) > 0 and loaded is sys.modules and addresses(bound()) == known
+        alone = tracer() is followed[0] and profiler() is followed[1]
+        return size(kept) > 0 and alone and loaded is sys.modules and addresses(bound()) == known
 
     return holds
 

@@ -8,9 +8,10 @@ import os
 import re
 import resource
 import signal
+import stat
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from pipeline.base.redaction import redacted, secret_names
@@ -49,6 +50,11 @@ def guard_memory() -> None:
     A process that it forks is guarded, too; one that it executes is not.
     """
     _prctl(_SET_DUMPABLE, 0)
+
+
+def open_memory() -> None:
+    """Undoes `guard_memory` for this process, which other means protect, so that its warden may look at its files."""
+    _prctl(_SET_DUMPABLE, 1)
 
 
 def offer_to_end() -> None:
@@ -128,6 +134,44 @@ def memory(pid: int) -> int:
             return 1024 * sum(map(int, _HELD.findall(file.read())))
     except OSError:
         return 0
+
+
+def threads(pid: int) -> int:
+    """The number of a process's threads; 0 where it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116 - read at every tick
+    except OSError:
+        return 0
+
+
+def unnamed(pids: Iterable[int], folder: Path | None) -> int:
+    """The bytes of files without a name that processes have open, or have mapped if they were in this folder.
+
+    Each file counts once; those of a process that may not be looked at do not.
+    """
+    found: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    known = entry.stat()
+                    if stat.S_ISREG(known.st_mode) and not known.st_nlink:
+                        found[known.st_dev, known.st_ino] = 512 * known.st_blocks
+        for inode, size in _mapped(pid, folder) if folder else ():
+            found.setdefault(inode, size)
+    return sum(found.values())
+
+
+def _mapped(pid: int, folder: Path) -> Iterator[tuple[tuple[int, int], int]]:
+    """What a process has mapped of files in a folder that have no name any more: which, and how many bytes."""
+    inside = f" {folder}/".encode()
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+            if line.endswith(b" (deleted)") and inside in line:
+                place, _, _, device, inode = line.split()[:5]
+                start, end = (int(each, 16) for each in place.split(b"-"))
+                major, minor = (int(each, 16) for each in device.split(b":"))
+                yield (os.makedev(major, minor), int(inode)), end - start
 
 
 def processor_time(pid: int) -> float:

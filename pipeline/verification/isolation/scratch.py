@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import itertools
 import os
-import shutil
+import secrets
 import tempfile
 from pathlib import Path
 
@@ -62,25 +62,80 @@ def used(folder: Path | None) -> bool:
 
 
 def remove(folder: Path | None) -> None:
-    """Removes a folder, if there is one; links in it are removed, and not followed."""
-    if folder is not None:
+    """Removes a folder, if there is one, however deep it is, and whatever its modes; links are not followed."""
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        folder.rmdir()  # most are empty
+        return
+    with contextlib.suppress(OSError):
+        top = _opened(folder)
+        try:
+            _clear(top)
+        finally:
+            os.close(top)
+        folder.rmdir()
+
+
+def _clear(top: int) -> None:
+    """Removes all that is in an open folder; folders below those in it are moved up, so that no path is long."""
+    left = _cleared(top, top)
+    while left:
+        name = left.pop()
         with contextlib.suppress(OSError):
-            folder.rmdir()  # most are empty
-            return
-        shutil.rmtree(folder, ignore_errors=True)
+            number = _opened(name, top)
+            try:
+                left += _cleared(number, top)
+            finally:
+                os.close(number)
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=top)
 
 
-def overfull(folder: Path | None) -> bool:
-    """Whether the files in a folder hold more bytes, or are more, than they may."""
-    left, files, size = [folder] if folder else [], 0, 0
+def _cleared(number: int, top: int) -> list[str]:
+    """Removes a folder's files, moves its folders to `top`, and gives their names there."""
+    with os.scandir(number) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    folders = []
+    for name, is_folder in found:
+        with contextlib.suppress(OSError):
+            if not is_folder:
+                os.unlink(name, dir_fd=number)
+                continue
+            moved = name
+            if number != top:
+                os.close(_opened(name, number))
+                moved = secrets.token_hex(16)
+                os.rename(name, moved, src_dir_fd=number, dst_dir_fd=top)
+            folders.append(moved)
+    return folders
+
+
+def _opened(name: Path | str, below: int | None = None) -> int:
+    """A folder, opened for its owner to read and change."""
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=below)
+    try:
+        os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 - no link stands there any more
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
+
+
+def overfull(folder: Path | None, unnamed: int = 0) -> bool:
+    """Whether a folder's files, with so many bytes of unnamed ones, are more than they may be, or can't be counted."""
+    left, files, size = [folder] if folder else [], 0, unnamed if folder else 0
     while left and files <= MOST_FILES and size <= LARGEST:
-        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
-            for entry in entries:
-                files += 1
-                with contextlib.suppress(OSError):
+        try:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    files += 1
                     size += 512 * entry.stat(follow_symlinks=False).st_blocks
-                if entry.is_dir(follow_symlinks=False):
-                    left.append(Path(entry.path))
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(Path(entry.path))
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # what a call removes meanwhile
+        except OSError:
+            return True  # too long a path, or a folder that lets nobody look
     return files > MOST_FILES or size > LARGEST
 
 
@@ -94,6 +149,6 @@ def _remove_stale(parent: Path) -> None:
             try:
                 if os.fstat(lock).st_uid == os.getuid():
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove(folder)
             finally:
                 os.close(lock)

@@ -86,6 +86,7 @@ def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[I
         "clone": [_argument(0), (_AND, 0, 0, _NAMESPACES & ~0x80), (_EQUAL, 0, 1, 0), _PASS, _refuse()],
         "clone3": [_refuse(errno.ENOSYS)],  # its flags are out of a filter's sight; the C library then uses clone
         "openat2": [_refuse(errno.ENOSYS)],  # likewise
+        "memfd_create": [_refuse(errno.ENOSYS)],  # memory that is in no process's account
         # A datagram socket of a pair could still send to any address.
         "socketpair": _all_of((0, socket.AF_UNIX, None), (1, socket.SOCK_STREAM, _KIND)),
         "fcntl": _never(1, _OWNER_COMMANDS),

@@ -38,6 +38,9 @@ ANSWER, LOST = b"A", b"L"
 MAX_PROCESSES = 32
 """Processes that a call may have running at a time, its own included."""
 
+MAX_THREADS = 1000
+"""Threads that all processes of a call may have running at a time."""
+
 KEPT = 64
 """Cells that a worker keeps between calls."""
 
@@ -279,19 +282,24 @@ class _Warden:
             raise EOFError
         return bool(ready)
 
-    def _check(self, running: _Cell, start: float, used: float) -> None:
+    def _check(self, running: _Cell, start: float, before: float) -> None:
         """Holds a call that is running to its limits; raises `_Lost` if it exceeds one of them."""
         limits = self._limits
         below = [pid for top in (running.pid, *self._strays()) for pid in (top, *processes.descendants(top))]
         if len(below) > MAX_PROCESSES:
             raise _Lost("crashed", f"had more than {MAX_PROCESSES} processes running and was killed")
-        if sum(map(processes.processor_time, below)) - used > limits.seconds:
+        if sum(map(processes.processor_time, below)) - before > limits.seconds:
             raise _Lost("time-limit", f"took longer than {limits.seconds:g} s of processor time and was killed")
         if time.monotonic() - start > (most := limits.patience * limits.seconds):
             raise _Lost("time-limit", f"took longer than {most:g} s by the clock and was killed", waited=True)
-        if sum(max(0, processes.memory(pid) - running.base) for pid in below) > limits.memory:
+        if sum(map(processes.threads, below)) > MAX_THREADS:
+            raise _Lost("crashed", f"had more than {MAX_THREADS} threads running and was killed")
+        folder = running.scratch
+        unnamed = processes.unnamed(below, folder) if folder is None or used(folder) else 0
+        held = sum(max(0, processes.memory(pid) - running.base) for pid in below)
+        if held + (unnamed if folder is None else 0) > limits.memory:
             raise _Lost("memory-limit", "exceeded the memory limit and was killed")
-        if overfull(running.scratch):
+        if overfull(folder, unnamed):
             message = f"wrote more than {LARGEST:,} bytes or {MOST_FILES:,} temporary files and was killed"
             raise _Lost("crashed", message)
 

@@ -113,8 +113,8 @@ def test_such_verdicts_are_not_kept(tmp_path: Path, pool: WorkerPool) -> None:
     verdict(pool, HANGING, ON_INPUT)
     found, _ = verdict(pool, HANGING, THE_SAME)
     with VerdictStore(tmp_path) as store:
-        store.put(HANGING, "key", THE_SAME, found)
-        assert store.get(HANGING, "key") is None
+        store.put(HANGING, THE_SAME, found)
+        assert store.get(HANGING, THE_SAME) is None
 
 
 def test_scopes_come_without_the_author_s_code(pool: WorkerPool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.verification.pool import WorkerPool
+from pipeline.verification.pool import WorkerLost, WorkerPool
 from tests.support import attacking, crashing
 
 
@@ -31,6 +31,6 @@ def test_it_has_its_own_session(pool: WorkerPool) -> None:
 
 def test_a_value_that_is_not_data_is_its_call_s_error(pool: WorkerPool) -> None:
     """The next call of the group is answered."""
-    with pytest.raises(TypeError, match="not data"):
+    with pytest.raises(WorkerLost, match=r"raised TypeError: .* not data"):
         pool.submit(crashing.echo, "bytes", b"x").result()
     assert pool.submit(crashing.echo, "x").result() == "x"

@@ -61,6 +61,27 @@ def test_a_folder_is_full(temporary: Path, monkeypatch: pytest.MonkeyPatch, file
     assert not scratch.overfull(None)
 
 
+def test_deep_folders_and_those_that_nobody_may_read_go(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deeper than a path, or Python's stack, is long; they can't be counted, and keep no worker from its start."""
+    killed = Scratch()
+    left = killed.folder()
+    assert left is not None
+    monkeypatch.chdir(left)
+    for _ in range(2200):
+        os.mkdir("d")  # noqa: PTH102 - relative to where this process is
+        os.chdir("d")
+    os.chdir(temporary)
+    assert scratch.overfull(left)
+    (left / "closed").mkdir()
+    (left / "closed" / "file").touch()
+    (left / "closed" / "link").symlink_to(temporary)
+    (left / "closed").chmod(0)
+    os.close(killed._lock)
+    Scratch().close()
+    assert not left.parent.exists()
+    assert temporary.exists()
+
+
 def test_where_there_is_no_room_there_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells then have none, and run all the same."""
     monkeypatch.setattr("tempfile.tempdir", "/dev/null")
