@@ -29,30 +29,36 @@ def public_api() -> str:
 
 
 def _names() -> Iterator[str]:
+    described: dict[type, str] = {}
     for package in PACKAGES:
         module = import_module(package)
         for name in sorted(module.__all__):
-            yield from _described(f"{package}.{name}", getattr(module, name))
+            yield from _described(f"{package}.{name}", getattr(module, name), described)
 
 
-def _described(name: str, value: Any) -> Iterator[str]:
+def _described(name: str, value: Any, described: dict[type, str]) -> Iterator[str]:
+    """The lines of a name; a base class of ours is described once, before the first class that has it."""
     if not inspect.isclass(value):
         yield f"{name}{_signature(value)}" if callable(value) else name
         return
-    own = [base for base in reversed(value.__mro__) if base.__module__.partition(".")[0] in PACKAGES]
-    yield f"class {name}"
+    bases = [base for base in value.__bases__ if base.__module__.partition(".")[0] in PACKAGES]
+    for base in bases:
+        if base not in described:
+            yield from _described(f"{base.__module__}.{base.__qualname__}", base, described)
+    described[value] = name
+    inherited = f"({', '.join(described[base] for base in bases)})" if bases else ""
+    yield f"class {name}{inherited}"
     fields = {
         field: kind
-        for base in own
-        for field, kind in inspect.get_annotations(base).items()
+        for field, kind in inspect.get_annotations(value).items()
         if not field.startswith("_") and "ClassVar" not in str(kind)
     }
-    members = {member: found for base in own for member, found in vars(base).items()}
     for field in sorted(fields):
         yield f"{name}.{field}: {fields[field]}"
-    for member, attribute in sorted(members.items()):
+    for member, attribute in sorted(vars(value).items()):
         made = member == "__init__" and not dataclasses.is_dataclass(value)  # fields say it of a dataclass
-        if not made and (member.startswith("_") or member in fields):
+        overrides = any(hasattr(base, member) for base in bases)
+        if not made and (member.startswith("_") or member in fields or overrides):
             continue
         found = inspect.unwrap(getattr(attribute, "__func__", attribute))
         if inspect.isfunction(found) and found.__module__.partition(".")[0] in PACKAGES:

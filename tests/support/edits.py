@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations, permutations
+from typing import Any
 
 import sympy
 
@@ -130,30 +131,22 @@ def _other_function(program: Program, scope: Scope) -> Iterator[Program]:
 def _other_primitive(program: Program, scope: Scope) -> Iterator[Program]:
     """A primitive in place of another that takes as many streams."""
     for place, node in enumerate(program.nodes):
-        for op in _replacements(node.op):
-            yield _with_node(program, place, replace(node, op=op))
+        for make in _REPLACEMENTS.get(type(node.op), ()):
+            yield _with_node(program, place, replace(node, op=make(node.op)))
 
 
-def _replacements(op: p.Primitive) -> Iterator[p.Primitive]:
-    match op:
-        case p.Accum(fn=fn, b=b):
-            yield p.Scan(fn, b)
-        case p.Scan(fn=fn, b=b):
-            yield p.Accum(fn, b)
-        case p.Promote():
-            yield from (p.Repeat(sympy.Integer(1)), p.Repeat(sympy.Integer(2)))
-        case p.Repeat():
-            yield p.Promote(0)
-        case p.Zip():
-            yield p.RepeatRef()
-        case p.RepeatRef():
-            yield p.Zip()
-        case p.Bufferize():
-            yield p.Streamify()
-        case p.Streamify():
-            yield p.Bufferize(1)
-        case p.Flatten(L=dims):
-            yield p.Reshape(dims, sympy.Integer(1))
+_REPLACEMENTS: dict[type[p.Primitive], Sequence[Callable[[Any], p.Primitive]]] = {
+    p.Accum: [lambda op: p.Scan(op.fn, op.b)],
+    p.Scan: [lambda op: p.Accum(op.fn, op.b)],
+    p.Promote: [lambda _: p.Repeat(sympy.Integer(1)), lambda _: p.Repeat(sympy.Integer(2))],
+    p.Repeat: [lambda _: p.Promote(0)],
+    p.Zip: [lambda _: p.RepeatRef()],
+    p.RepeatRef: [lambda _: p.Zip()],
+    p.Bufferize: [lambda _: p.Streamify()],
+    p.Streamify: [lambda _: p.Bufferize(1)],
+    p.Flatten: [lambda op: p.Reshape(op.L, sympy.Integer(1))],
+}
+"""The primitives that may stand in the place of each."""
 
 
 def _other_order(program: Program, scope: Scope) -> Iterator[Program]:
