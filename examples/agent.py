@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import random
 import re
+import tempfile
 import threading
 from collections import Counter
+from pathlib import Path
 
 import dspy
 from dspy import lm15
@@ -155,13 +158,16 @@ def learn(*observers: BaseObserver) -> dspy.Module:
 
 def main() -> None:
     """Learns, records, and prints what the agent is shown in the end."""
+    if "MLFLOW_TRACKING_URI" not in os.environ:
+        os.chdir(tempfile.mkdtemp(prefix="agent-"))  # MLflow's own store is in the current folder
     observer = MLflowObserver("agent")
     compiled = learn(observer)
     for result in compiled.experience.iterations:
         print(f"{result.index + 1}: {result.label:6} {len(result.demos):2} demonstrations,", end=" ")
         print(f"solved {result.solved_total:2} of {len(compiled.experience.tasks)}")
     print("the agent is shown:", ", ".join(demo.next_tool_name for demo in compiled.react.demos))
-    print(f"recorded as run {observer.run_id}; mlflow ui shows it")
+    store = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{Path.cwd()}/mlflow.db")
+    print(f"recorded as run {observer.run_id}; mlflow ui --backend-store-uri {store} shows it")
 
 
 if __name__ == "__main__":

@@ -80,9 +80,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     _require_offers(options, proposer, language)
     _check_options(given, proposer)
 
+    from pipeline.verification.task_files import find_all, load_with_warnings, texts_of
+
+    find_all(options.task, language)
+    print_message(NAME, "reads the tasks, and tries their code")
+    # Before the LM's packages are imported, so that its workers import theirs meanwhile.
+    tasks, doubts = load_with_warnings(options.task, language)
     from pipeline.actions import generate_programs as action
 
-    tasks, doubts = action.load_with_warnings(options.task, language)
     files = action.output_files(tasks, options.output, options.format, language, force=options.force)
     limits = SearchConfig.of(given)
     if proposer == SEARCH:
@@ -97,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
         minutes = limits.max_minutes or stages.MINUTES
         plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates, options.objective)
-        result = stages.generate_in_stages(plan, files, action.texts_of(options.task))
+        result = stages.generate_in_stages(plan, files, texts_of(options.task))
     else:
         result = action.generate(NAME, tasks, files, ProgramConfig.of(given), options.objective)
     result = result.doubted(doubts)

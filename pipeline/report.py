@@ -9,6 +9,7 @@ from pipeline.base.files import file_errors, writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
 from pipeline.base.settings import Config, option
+from pipeline.base.text import counted
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.report"
@@ -43,10 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = ReportOptions.of(Parser(NAME, description, EPILOG, ReportOptions).given(argv))
     folder = Path(options.output)
 
+    print_message(NAME, "reads the recorded runs")
     from pipeline.reporting import page
     from pipeline.reporting import runs as recorded_runs
 
     runs = recorded_runs.read_runs(options.run, skip=partial(print_message, NAME))
+    print_message(NAME, f"draws the figures of {counted(len(runs), 'run')}")
     with file_errors(f"--output: can't write the report to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         files = page.write(runs, folder)

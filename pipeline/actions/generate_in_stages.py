@@ -215,7 +215,8 @@ class Stages:
             return
         known.append(solution)
         if len(known) == 1:
-            print_message(self.name, f"{task.name}: verified, found by {source[0]}")
+            verified = f"{len(progress.solutions)} of {counted(len(self.tasks), 'task')} verified"
+            print_message(self.name, f"{verified}, the last by {source[0]}")
 
 
 def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], texts: Mapping[str, str]) -> Generated:

@@ -38,12 +38,9 @@ from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
-from pipeline.verification.task_files import load_with_warnings, texts_of
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task as StepTask
-
-__all__ = ["generate", "load_with_warnings", "output_files", "synthesize", "texts_of"]
 
 UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
 """What is to be said of programs that are kept when a command is interrupted."""
@@ -119,12 +116,18 @@ def _sampled(
             agent,
             examples,
             Sampler(trusted(metric), sampling),
-            lambda task: print_message(name, f"{task}: verified"),
+            partial(_count, name, len(tasks), set()),
             budget(session.config),
             suffices=clean_answers(tasks, offering),
         )
         answers = _answers(tasks, found, session.lm.model, offering)
         return found, _offers(None if found.stopped == "interrupted" else offering, tasks, answers)
+
+
+def _count(name: str, tasks: int, verified: set[str], task: str) -> None:
+    """Says how many tasks are verified, with one more."""
+    verified.add(task)
+    print_message(name, f"{len(verified)} of {counted(tasks, 'task')} verified")
 
 
 def clean_answers(tasks: Sequence[Task], offering: Offering) -> Callable[[Attempt], bool]:
@@ -239,7 +242,8 @@ def synthesize(
         with open_workers(cluster, name) as workers:
             for task, outcome in search_all(tasks, limits, workers):
                 outcomes[task.name] = outcome
-                print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome)}")
+                solved = sum(each.impl is not None for each in outcomes.values())
+                print_message(name, f"{len(outcomes)} of {counted(len(tasks), 'task')} searched, {solved} verified")
             with workers.pool(verification_settings()) as judges:
                 offering = Offering(objective, Metric(judges))
                 programs = _programs(outcomes)

@@ -40,17 +40,24 @@ def cost_table(priced: Priced, name: str, chip: str) -> str:
 
 
 def comparison_table(programs: Sequence[tuple[str, Priced]]) -> str:
-    """The figures of several programs side by side, those of the others as multiples of the first, too."""
+    """The figures of several programs, a line each, also as multiples of the first's; then their formulas."""
     first = programs[0][1]
-    rows = [["figure", *(name for name, _ in programs), *(f"{name} / {programs[0][0]}" for name, _ in programs[1:])]]
-    for figure in FIGURES:
-        values = [priced.cost.figure(figure) for _, priced in programs]
-        ratios = [f"{value / values[0]:.2f}" if values[0] else "" for value in values[1:]]
-        rows.append([f"{figure} [{UNITS[figure]}]", *map(exact_number, values), *ratios])
-        if first.formulas:
-            rows.append(["", *(formula_text(priced, figure) for _, priced in programs), *([""] * len(ratios))])
-    columns = set(range(1, len(rows[0])))
-    return "\n".join([f"at {format_sizes(first.cost.sizes)}", "", *aligned(rows, right=columns)])
+    heads = [figure if figure == UNITS[figure] else f"{figure} [{UNITS[figure]}]" for figure in FIGURES]
+    rows = [["program", *(cell for head in heads for cell in (head, ""))]]
+    for number, (name, priced) in enumerate(programs):
+        cells = []
+        for figure in FIGURES:
+            value, base = priced.cost.figure(figure), first.cost.figure(figure)
+            cells += [exact_number(value), f"{value / base:.2f}x" if base and number else ""]
+        rows.append([name, *cells])
+    lines = [f"at {format_sizes(first.cost.sizes)}", "", *aligned(rows, right=set(range(1, len(rows[0]), 2)))]
+    formulas = [
+        [figure, name, text]
+        for figure in FIGURES
+        for name, priced in programs
+        if (text := formula_text(priced, figure))
+    ]
+    return "\n".join([*lines, *(["", *aligned(formulas, right=set())] if formulas else [])])
 
 
 def formula_text(priced: Priced, figure: str) -> str:

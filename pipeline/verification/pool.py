@@ -20,6 +20,7 @@ import atexit
 import contextlib
 import json
 import multiprocessing
+import os
 import pickle
 import queue
 import signal
@@ -53,6 +54,9 @@ MAX_LOST = 1000
 _FAREWELL = 10.0
 """Seconds that a worker has to end what it has running, and itself."""
 
+_UNGUARDED = 86
+"""The exit code of a worker whose parent's script starts workers when it is imported."""
+_GUARD = 'ran the script that starts them: put the script\'s calls under `if __name__ == "__main__":`'
 _METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """Both are safe with threads; a fork of a server that has imported everything is ready in 15 ms, not in seconds."""
 
@@ -112,6 +116,9 @@ class WorkerPool(Executor):
         reads: Callable[..., tuple[str, ...]] | None = None,
         sandbox: Sandbox | None = None,
     ) -> None:
+        # True in a worker while it imports its parent's script, in which it may start no processes.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            os._exit(_UNGUARDED)
         self.sandbox = sandbox or current()
         self._context = multiprocessing.get_context(_METHOD)
         self._context.set_forkserver_preload([*preload])
@@ -362,7 +369,8 @@ class _Worker:
             code = self._process.exitcode
             if code is None or code < 0:
                 raise WorkerLost("killed", "was killed by the system") from error
-            raise WorkerLost("crashed", f"ended its process with exit code {code}") from error
+            ended = _GUARD if code == _UNGUARDED else f"ended its process with exit code {code}"
+            raise WorkerLost("crashed", ended) from error
         if message[:1] == warden.ANSWER:
             return message[1:]
         report = json.loads(message[1:])

@@ -46,11 +46,10 @@ def load_with_warnings(
     patterns: Sequence[str] | None = None, language: str | None = None
 ) -> tuple[list[Any], dict[str, list[str]]]:
     """As `load_tasks`, and the warnings about each task, by its name, which are shown as Python shows warnings, too."""
-    root = registry.tasks_folder(language)
-    paths = dict.fromkeys(path for pattern in patterns or [str(root)] for path in find(pattern, root))
+    paths = find_all(patterns, language)
     tasks: dict[str, Any] = {}
     doubts: dict[str, list[str]] = {}
-    for path, (task, found) in zip(paths, _load([*paths], language), strict=True):
+    for path, (task, found) in zip(paths, _load(paths, language), strict=True):
         if task.name in tasks:
             raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
         tasks[task.name], doubts[task.name] = task.without_impl(), found
@@ -65,8 +64,7 @@ def texts_of(patterns: Sequence[str]) -> dict[str, str]:
     """
     from step_runtime.tasks.reader import read_task_file, task_in, task_name
 
-    paths = dict.fromkeys(path for pattern in patterns for path in find(pattern))
-    sources = {path: read_task_file(path) for path in paths}
+    sources = {path: read_task_file(path) for path in find_all(patterns)}
     return {task_in(source, task_name(path)).name: source.inlined for path, source in sources.items()}
 
 
@@ -227,6 +225,16 @@ def task_errors(name: str) -> Iterator[None]:
         raise PipelineError(f"{name}: {error}; run the command again") from None
     except TaskError as error:
         raise UsageError(str(error)) from None
+
+
+def find_all(patterns: Sequence[str] | None, language: str | None = None) -> list[Path]:
+    """The task files that patterns stand for, without duplicates; None: the language's own.
+
+    Raises:
+        UsageError: A pattern stands for none.
+    """
+    root = registry.tasks_folder(language)
+    return list(dict.fromkeys(path for pattern in patterns or [str(root)] for path in find(pattern, root)))
 
 
 def find(pattern: str, root: Path = TASKS) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -28,6 +29,7 @@ from step_runtime.verification.doubts import (
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.trials import function_trials
 
+_ACCEPTED = re.compile(r"\s#\s*accepted:([\w\s,-]+)")
 _SAMPLES = 5
 """Inputs that a reference is computed on: if few outcomes are possible, two may agree by chance."""
 _RUNS = 6
@@ -51,13 +53,21 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
     task = task_in(source, name or task_name(Path(path)))
     try:
         for warning in _warnings(task.named(str(path)), before_run):
-            warnings.warn(warning.placed(str(path), source.own_line(warning.location)), stacklevel=2)
+            line = source.own_line(warning.location)
+            if warning.code not in _accepted(source.text, line):
+                warnings.warn(warning.placed(str(path), line), stacklevel=2)
     except TaskError as error:
         if not error.location:
             raise
         placed = f"{path}:{source.own_line(error.location)}{str(error).removeprefix(str(path))}"
         raise type(error)(placed, error.location) from error.__cause__
     return task
+
+
+def _accepted(text: str, line: int) -> list[str]:
+    """The codes of warnings that a comment at the end of a line accepts: `# accepted: constant-input`."""
+    found = _ACCEPTED.search(text.split("\n")[line - 1])
+    return re.findall(r"[\w-]+", found[1]) if found else []
 
 
 def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:

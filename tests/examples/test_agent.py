@@ -53,3 +53,19 @@ def test_it_runs_as_a_script_and_is_recorded(tmp_path: Path) -> None:
     run_id = done.stdout.partition("recorded as run ")[2].partition(";")[0]
     run = MlflowClient(store["MLFLOW_TRACKING_URI"]).get_run(run_id)
     assert run.info.status == "FINISHED" and run.data.metrics["total_solved"] >= 1
+
+
+@pytest.mark.slow
+def test_it_leaves_the_current_folder_as_it_is(tmp_path: Path) -> None:
+    """Without settings, the record is in a temporary folder, which its last line names."""
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    words = [sys.executable, str(PROJECT / "examples" / "agent.py")]
+    done = subprocess.run(
+        words, cwd=here, env=environment | {"TMPDIR": str(elsewhere)}, check=True, capture_output=True, text=True
+    )
+    store = done.stdout.partition("--backend-store-uri ")[2].split()[0]
+    assert [*here.iterdir()] == [] and store.startswith(f"sqlite:///{elsewhere}/agent-")
+    assert Path(store.removeprefix("sqlite:///")).is_file()

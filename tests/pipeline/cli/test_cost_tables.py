@@ -20,9 +20,13 @@ def test_a_figure_without_a_polynomial_has_an_empty_cell() -> None:
     assert "time          119  cycles                " in cost_table(priced, "attn", "example")
 
 
-def test_without_polynomials_a_comparison_has_one_line_a_figure() -> None:
+def test_without_polynomials_a_comparison_has_one_line_a_program() -> None:
+    """However many programs are compared, a line is as wide as five figures."""
     priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
-    assert len(comparison_table([("one", priced), ("other", priced)]).splitlines()) == 2 + 6
+    lines = comparison_table([(name, priced) for name in "abcdefgh"]).splitlines()
+    assert len(lines) == 2 + 1 + 8 and max(map(len, lines)) <= 120
+    assert lines[3].split() == ["a", "68", "896", "735", "133", "15"]
+    assert lines[4].split()[:3] == ["b", "68", "1.00x"]
 
 
 def test_data_dependent_dims_are_stated() -> None:

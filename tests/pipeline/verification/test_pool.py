@@ -208,7 +208,7 @@ def test_workers_that_can_not_start_are_no_verdict_on_a_call() -> None:
 
 
 def test_a_script_that_its_own_workers_run_again_ends(tmp_path: Path) -> None:
-    """Without `if __name__ == "__main__"` no worker can start; the script is told so, and does not wait for one."""
+    """Without `if __name__ == "__main__"` no worker can start; the script ends with one reason, and waits for none."""
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(
@@ -228,7 +228,9 @@ def test_a_script_that_its_own_workers_run_again_ends(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 1
-    assert "worker processes can't start" in ran.stderr
+    reason = "worker processes can't start: the last ran the script that starts them: put the script's calls under"
+    assert ran.stderr.splitlines()[-1] == f'RuntimeError: {reason} `if __name__ == "__main__":`'
+    assert ran.stderr.count("Traceback") == 1
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError("no more processes")])

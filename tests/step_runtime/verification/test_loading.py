@@ -155,3 +155,12 @@ def test_checks_of_a_task_cost_few_runs_of_its_references(tmp_path: Path, monkey
     vars(torch)["runs"].clear()
     warned(tmp_path, f"{text}sizes: {{M: 1500, N: 700}}\n")
     assert 0 < len(vars(torch)["runs"]) < 10
+
+
+@pytest.mark.parametrize(
+    ("comment", "accepts"), [("", False), ("  # accepted: equal-dims, fixed-dim", True), ("  # accepted: x", False)]
+)
+def test_a_warning_is_accepted_by_a_comment_on_its_line(comment: str, accepts: bool, tmp_path: Path) -> None:
+    """By its code; others are given."""
+    found = warned(tmp_path, f"{MINIMAL}sizes: {{M: [6, 4], N: 3}}{comment}\n")
+    assert len(found) == (0 if accepts else 1) and all("N is 3 at every set of sizes" in message for message in found)
