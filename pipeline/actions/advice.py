@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any
 from sympy import Expr
 
 from optimizers import Attempt
+from pipeline.base.choices import ProposerKind
 from pipeline.base.text import counted
 from pipeline.reporting.failures import Failure, nearest_failures
 from pipeline.reporting.pass_rates import answer_text
@@ -63,7 +65,12 @@ class Advice:
 
 
 def advise(
-    task: Task, attempts: Iterable[Attempt], missed: Sequence[str] | None = None, *, exhausted: bool = False
+    task: Task,
+    attempts: Iterable[Attempt],
+    missed: Sequence[str] | None = None,
+    *,
+    exhausted: bool = False,
+    proposer: ProposerKind | None = None,
 ) -> Advice:
     """Advice on an unsolved task.
 
@@ -72,6 +79,8 @@ def advise(
         attempts: The attempts at it, in the order of sampling.
         missed: The lines of the reference none of whose values a search has made, in order; None without a search.
         exhausted: Whether the search has tried all that it can reach, so that time helps no further.
+        proposer: How an LM was asked for the attempts; None for the embedded LM, whose answers show what the task
+            lacks. Those of others first of all show how well the LM writes the language.
     """
     wrong = [attempt for attempt in attempts if attempt.scored]
     texts = [answer_text(attempt) for attempt in wrong]
@@ -88,14 +97,11 @@ def advise(
     nearest = next(iter(nearest_failures(wrong)), None)
     beyond = [*_reordered(task, scope), *_loops(task)]
     searched = [] if beyond and not missed else [*_unmade(missed, exhausted=exhausted)]
-    hints = (
-        *_missing(scope),
-        *_untaken(scope),
-        *beyond,
-        *searched,
-        *_sampling(texts, parsed),
-        *_by_stage(nearest, unused),
-    )
+    if proposer is None:
+        sampled = (*_sampling(texts, parsed), *_by_stage(nearest, unused))
+    else:
+        sampled = (*_of_lm(wrong, proposer),)
+    hints = (*_missing(scope), *_untaken(scope), *beyond, *searched, *sampled)
     return Advice(unused, unreached, nearest, hints)
 
 
@@ -238,6 +244,42 @@ def _sampling(texts: Sequence[str], parsed: int) -> Iterator[str]:
     else:
         programs = counted(len(set(keys)), "program")
         yield f"the later answers repeat earlier ones ({programs}): a larger --samples will not help"
+
+
+def _of_lm(wrong: Sequence[Attempt], proposer: ProposerKind) -> Iterator[str]:
+    """How an LM's answers fail, and what may help an LM that fails so."""
+    if not wrong:
+        yield "the LM gave no answer: its server, the limits of the run and --max-tokens decide that"
+        return
+    stages = Counter(str(attempt.feedback.get("stage") or STAGES[0]) for attempt in wrong)
+    truncated = sum(any(count.truncated for count in attempt.tokens.values()) for attempt in wrong)
+    failed = [f"{stages[stage]} {words}" for stage, words in _FAILED.items() if stages[stage]]
+    cut = [f"{truncated} were cut off at --max-tokens"] if truncated else []
+    yield f"of {counted(len(wrong), 'wrong answer')} of the LM {', '.join([*failed, *cut])}"
+    unwritten = stages["parse"] + stages["type"]
+    if proposer != "typed" and 2 * unwritten >= len(wrong):
+        yield (
+            "the LM does not write the language well: `--proposer typed` has it choose each line among those that types"
+            " allow, and `--prompt short` leaves more room in a small context"
+        )
+    elif truncated and 2 * truncated >= len(wrong):
+        yield "most answers were cut off: raise --max-tokens, or use `--proposer typed`, whose lines are short"
+    if 2 * stages["affine"] >= len(wrong):
+        yield "most answers lack Copies only: `--guardian compiler` inserts them without a request"
+    if 2 * unwritten < len(wrong):
+        own = "" if proposer == "typed" else ", `--refine 2` to have it repair what the verifier says"
+        yield (
+            "the LM writes programs that compute something else: give it more to learn from (--samples, an"
+            f" --experience of similar tasks){own}, or a larger model"
+        )
+
+
+_FAILED = {
+    "parse": "are no program", "type": "break a rule of types", "affine": "consume a stream twice",
+    "limits": "are too large", "shape": "give outputs of another shape", "run": "fail when they run",
+    "value": "compute other values", "cost": "exceed the limit of cost", "stress": "fail on stress inputs",
+}  # fmt: skip
+"""What answers that fail at a stage do."""
 
 
 def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:

@@ -37,6 +37,7 @@ from pipeline.running.gate import Gate
 from pipeline.running.job import JobResult, LMs, program_path, resamples, start_job
 from pipeline.running.session import (
     open_lm,
+    proposer_asked,
     require_price,
     require_proposing,
     served,
@@ -172,7 +173,10 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
         with dspy.context(adapter=YAMLAdapter()), in_store(store.store_uri()):
             register(client, resumed.run_id, model_id, agent, register_as)
     experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
-    return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused, language)
+    asked = proposer_asked(resumed.request.config)
+    return JobResult(
+        experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused, language, proposer=asked
+    )
 
 
 def _reflection_lm(config: RunConfig) -> dspy.LM | None:
@@ -260,7 +264,8 @@ def _advice(result: JobResult) -> dict[str, Any]:
     language = registry.find(result.language)
     if not isinstance(language, Advises):
         return {}
-    return {name: language.advice(task, attempts[name]) for name, task in unsolved.items() if attempts[name]}
+    asked = result.proposer
+    return {name: language.advice(task, attempts[name], asked) for name, task in unsolved.items() if attempts[name]}
 
 
 def exit_code(name: str, result: JobResult) -> Exit:

@@ -27,7 +27,7 @@ from pipeline.actions.offers import (
     findings_of,
     write_offer,
 )
-from pipeline.base.choices import Objective
+from pipeline.base.choices import Objective, ProposerKind, is_embedded
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
 from pipeline.base.text import counted
@@ -64,6 +64,7 @@ class Progress:
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     repairs: dict[str, RepairOutcome] = field(default_factory=dict)
     searches: dict[str, SearchOutcome] = field(default_factory=dict)
+    proposer: ProposerKind | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     """How long each task was worked on, by the clock."""
     stopped: str = ""
@@ -78,7 +79,7 @@ class Progress:
         """What would help with an unsolved task."""
         search = self.searches.get(task.name)
         missed, exhausted = (search.missed, search.reason == "exhausted") if search else (None, False)
-        return advise(task, self.attempts.get(task.name, ()), missed, exhausted=exhausted)
+        return advise(task, self.attempts.get(task.name, ()), missed, exhausted=exhausted, proposer=self.proposer)
 
     def begin(self) -> float:
         """The time, at which a stage begins."""
@@ -137,6 +138,7 @@ class Stages:
         limit = f"up to {self.minutes:g} min per task"
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")
         with lm_session(session.lm, self.config.verdict_cache, workers) as metric:
+            progress.proposer = None if is_embedded(session.lm.model) else session.config.proposer
             session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(self.tasks)
             offering = Offering(self.objective, metric)
             start, turns = time.monotonic(), math.ceil(len(self.tasks) / workers.count)

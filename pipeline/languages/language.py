@@ -289,8 +289,14 @@ class Simplifies(Protocol):
 class Advises(Protocol):
     """What the author of an unsolved task can do."""
 
-    def advice(self, task: Any, attempts: Sequence[Any]) -> Any:
-        """Advice with `to_dict`, `lines` and `render`."""
+    def advice(self, task: Any, attempts: Sequence[Any], proposer: Any = None) -> Any:
+        """Advice with `to_dict`, `lines` and `render`.
+
+        Args:
+            task: The task.
+            attempts: The `optimizers.Attempt`s at it.
+            proposer: How an LM was asked for them, as `--proposer` names it; None for the embedded LM.
+        """
 
 
 @runtime_checkable

@@ -38,6 +38,9 @@ MAX_TOKENS = 4096
 PROBE_SECONDS = 60.0
 PROBE_TOKENS = 16
 
+ENDS = ("[[ ## completed ## ]]", "[[ ## task ## ]]")
+"""Where an answer is complete, though small LMs go on. Servers of one's own stop there; some providers refuse to."""
+
 _DSPY_REMEMBERED, _REMEMBERED = 1_000_000, 1000
 """Answers that DSPy keeps in memory by default, some 12 KB each, and that it keeps here."""
 
@@ -84,7 +87,7 @@ def make_lm(
     if cache is not False:
         _bound_memory_cache()
     settings |= {"cache": cache is not False, "timeout": timeout}
-    settings |= ({"api_base": api_base} if api_base else {}) | ({"n": n} if n > 1 else {})
+    settings |= ({"api_base": api_base, "stop": list(ENDS)} if api_base else {}) | ({"n": n} if n > 1 else {})
     # DSPy would warn of every truncated answer; the ledger counts them.
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
     try:

@@ -25,7 +25,7 @@ from optimizers.prompt_sizes import longest_prompt
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import SavedNeeds, save_program
 from pipeline.agent.domain import examples, language_domain
-from pipeline.base.choices import RESAMPLE
+from pipeline.base.choices import RESAMPLE, ProposerKind
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
@@ -38,7 +38,15 @@ from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
 from pipeline.running.gate import Gate
-from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
+from pipeline.running.session import (
+    budget,
+    default_threads,
+    lm_session,
+    mined_skills,
+    new_agent,
+    proposer_asked,
+    trusted,
+)
 from pipeline.verification.claims import Refusal
 from pipeline.verification.held_out import holding_out
 from pipeline.verification.metric import Metric
@@ -64,6 +72,7 @@ class JobResult:
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
         refused: What earlier records say is right and is not; it is left out.
         control: The run on record that shows nothing and is otherwise alike.
+        proposer: How an LM was asked; None for the embedded LM.
     """
 
     experience: Experience
@@ -75,6 +84,7 @@ class JobResult:
     refused: Sequence[Refusal] = ()
     language: str | None = None
     control: Control | None = None
+    proposer: ProposerKind | None = None
 
 
 @contextmanager
@@ -141,7 +151,10 @@ class CompileJob:
             self.recorder.log_program(program, compiled, self.request.config.register_as)
         tasks, probe = self.request.tasks, self.recorder.probe.total
         language, control = self.request.config.language, self.recorder.control
-        return JobResult(experience, self.run_id, self.name, program, tasks, probe, self.refused, language, control)
+        return JobResult(
+            experience, self.run_id, self.name, program, tasks, probe, self.refused, language, control,
+            proposer_asked(self.request.config),
+        )  # fmt: skip
 
     def _needs(self, compiled: Any) -> SavedNeeds | None:
         """What the program's longest request takes, by the LM's own counts; None if there are none."""

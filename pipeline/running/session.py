@@ -29,7 +29,7 @@ from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.skills import Skill, mine
-from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, is_embedded
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, ProposerKind, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.languages import DEFAULT
@@ -261,6 +261,11 @@ def require_proposing(proposer: str, model: str) -> None:
         raise UsageError(
             "--proposer react: the embedded LM does not call tools; name another with --lm, or use `predict`"
         )
+
+
+def proposer_asked(config: RunConfig) -> ProposerKind | None:
+    """How the run asks an LM for programs; None for the embedded one, whose answers are no matter of prompting."""
+    return None if is_embedded(config.lm) else config.proposer
 
 
 def default_threads(model: str, workers: Workers | None = None) -> int:

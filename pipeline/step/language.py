@@ -13,7 +13,7 @@ from pipeline.agent.agent import composed
 from pipeline.agent.compiled import broken_rules
 from pipeline.agent.domain import structures
 from pipeline.agent.proposer import TOOLS
-from pipeline.base.choices import EMBEDDED, FloatType, PromptKind
+from pipeline.base.choices import EMBEDDED, FloatType, PromptKind, ProposerKind
 from pipeline.base.paths import DATA
 from pipeline.cli.program_arguments import Item
 from pipeline.rewriting.simplification import annotated, simplified
@@ -166,9 +166,9 @@ class Step:
         """A benchmark task's class in the paper's Table 2."""
         return task_class(name)
 
-    def advice(self, task: Task, attempts: Sequence[Any]) -> Advice:
+    def advice(self, task: Task, attempts: Sequence[Any], proposer: ProposerKind | None = None) -> Advice:
         """What drafts never used or reached, and what would help."""
-        return advise(task, attempts)
+        return advise(task, attempts, proposer=proposer)
 
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:
         """A text with less structure that means the same."""

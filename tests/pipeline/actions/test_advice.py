@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from optimizers import Attempt
+from optimizers import Attempt, TokenCount
 from pipeline.actions.advice import advise
+from pipeline.base.choices import ProposerKind
 from step_runtime.tasks.reader import loads_task
 from tests.support.paths import PROJECT
 from tests.support.small_tasks import of_scalars
@@ -111,3 +114,33 @@ def test_a_search_that_made_every_line_asks_for_time_or_smaller_steps() -> None:
 def test_what_to_do_comes_first() -> None:
     lines = advise(TASK, [wrong("return step.Map(fn=fn_double).apply(E0)")]).lines()
     assert lines[0].startswith("  to do: ") and lines[-1].startswith("  functions that no draft uses")
+
+
+def hints(stages: list[str], proposer: ProposerKind, truncated: int = 0) -> str:
+    """What an LM's wrong answers are told, failing at these stages, so many of them cut off."""
+    tokens = {"proposer.predict": TokenCount(calls=1, truncated=1)}
+    attempts = [wrong(f"return step.Repeat(n={n}).apply(E0)", stage) for n, stage in enumerate(stages, start=1)]
+    attempts = [replace(each, tokens=tokens if n < truncated else {}) for n, each in enumerate(attempts)]
+    return "\n".join(advise(TASK, attempts, proposer=proposer).hints)
+
+
+def test_an_lm_that_writes_no_programs_is_told_how_to_be_helped() -> None:
+    """By how its answers fail; nothing is said of drafts, nor of what the task lacks."""
+    text = hints(["parse"] * 5 + ["type", "value"], "predict", truncated=3)
+    assert "of 7 wrong answers of the LM 5 are no program, 1 break a rule of types, 1 compute other values" in text
+    assert "3 were cut off at --max-tokens" in text and "`--proposer typed`" in text
+    assert "draft" not in text and "recognized" not in text and "helper" not in text
+
+
+def test_an_lm_that_writes_wrong_programs_needs_to_learn() -> None:
+    """Well-typed answers are no matter of syntax, so that another proposer is not advised."""
+    text = hints(["value"] * 3, "typed")
+    assert "--experience" in text and "--proposer typed" not in text and "--refine" not in text
+    assert "--refine 2" in hints(["value"] * 3, "predict")
+
+
+def test_each_kind_of_failure_has_its_own_advice() -> None:
+    """Copies that are missing, and answers that are cut off."""
+    assert "`--guardian compiler`" in hints(["affine"] * 3 + ["value"], "predict")
+    assert "raise --max-tokens" in hints(["value"] * 3 + ["parse"], "predict", truncated=3)
+    assert "gave no answer" in "\n".join(advise(TASK, [], proposer="predict").hints)

@@ -221,3 +221,10 @@ def test_few_answers_are_kept_in_memory(server: Server, monkeypatch: pytest.Monk
         monkeypatch.setattr(dspy.cache, "memory_cache", type(dspy.cache.memory_cache)(maxsize=before))
         make_lm("openai/m", server.address, probed=False)
         assert dspy.cache.memory_cache.maxsize == after
+
+
+def test_servers_of_ones_own_are_told_where_an_answer_ends() -> None:
+    """Small models go on after it; providers that may refuse to be told are not."""
+    own = make_lm("openai/m", "http://127.0.0.1:9/v1", probed=False)
+    assert "[[ ## completed ## ]]" in own.kwargs["stop"]
+    assert "stop" not in make_lm("openai/gpt-4o", probed=False).kwargs

@@ -24,6 +24,7 @@ from pipeline.running.session import (
     new_agent,
     open_lm,
     open_program,
+    require_proposing,
     trusted,
 )
 from pipeline.verification.metric import Reward
@@ -126,3 +127,11 @@ class Many:
 
     def pool(self, settings: PoolSettings, most: int | None = None) -> KillableExecutor:
         raise NotImplementedError
+
+
+def test_lines_are_chosen_one_at_a_time_by_lms_that_choose() -> None:
+    """The embedded LM chooses none, and a batch would choose for several samples at once."""
+    with pytest.raises(UsageError, match="--proposer typed: the embedded LM chooses no lines"):
+        require_proposing("typed", "embedded/8")
+    with pytest.raises(UsageError, match="--batch-n: `--proposer typed` asks for one line at a time"):
+        open_lm(config(proposer="typed", batch_n=2), "openai/m", [0.7])

@@ -16,7 +16,7 @@ from step_runtime.language.parser import parse
 from step_runtime.primitives import Copy
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
-from step_runtime.verification.check import check_affine, infer_types, insert_copies
+from step_runtime.verification.check import check_affine, infer_types, insert_copies, without_copies
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
 from tests.support.samples import check, general, general_scope
@@ -117,6 +117,7 @@ def test_inserted_copies_repair_every_reuse(name: str) -> None:
     added = sum(len(nodes) - 1 for nodes in graph.consumers().values())
     assert len(fixed.nodes) == len(graph.nodes) + added
     assert insert_copies(fixed) == fixed
+    assert without_copies(fixed) == without_copies(graph)
     if not added:
         assert fixed == graph
 
