@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.paths import PROJECT
 
-PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
+PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime", "ttlang")
 
 
 def folders(package: str) -> list[str]:

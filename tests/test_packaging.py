@@ -22,7 +22,7 @@ from pipeline.__main__ import COMMANDS
 from pipeline.base.errors import EXTRA_MODULES
 from tests.support.paths import PROJECT
 
-PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
+PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime", "ttlang")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,9 @@ def test_a_wheel_holds_code_tasks_and_prompts(installed: Path) -> None:
     """Every file of `data/` and of the packages that git tracks is in it."""
     tracked = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     wanted = [
-        name for name in tracked.split("\n") if re.match(r"(optimizers|pipeline|signatures|step_runtime|data)/", name)
+        name
+        for name in tracked.split("\n")
+        if re.match(r"(optimizers|pipeline|signatures|step_runtime|ttlang|data)/", name)
     ]
     places = [installed / ("pipeline" if name.startswith("data/") else "") / name for name in wanted]
     assert [str(place) for place in places if not place.is_file()] == []

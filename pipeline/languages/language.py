@@ -175,6 +175,17 @@ class RunsOwnCalls(Protocol):
 
 
 @runtime_checkable
+class Preloads(Protocol):
+    """What takes long to import and `judge` needs: workers find it imported.
+
+    Attributes:
+        preload: The modules.
+    """
+
+    preload: Sequence[str]
+
+
+@runtime_checkable
 class Explains(Protocol):
     """A table of a program's parts and their types: `pipeline.verify --explain`."""
 

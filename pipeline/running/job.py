@@ -266,7 +266,19 @@ def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threa
         "temperatures": ",".join(map(str, config.temperatures)),
         "threads": threads,
         "code_version": code_version(),
+        **language_params(getattr(config, "language", None)),
         **versions(),
+    }
+
+
+def language_params(language: str | None) -> dict[str, str]:
+    """The version of a language, and what becomes of its programs; nothing for the default, which is the code's own."""
+    if language is None:
+        return {}
+    spoken = registry.find(language)
+    return {
+        "language_version": spoken.version,
+        "programs": "run as Python, in confined cells" if spoken.executes else "interpreted",
     }
 
 

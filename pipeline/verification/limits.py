@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
+from pipeline.languages.language import Preloads
 from pipeline.verification.isolation import integrity
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerPool
@@ -80,9 +81,11 @@ def verification_settings(
     Raises:
         UsageError: The language runs its programs, and this machine's cells are not confined.
     """
-    own = () if language is None else (registry.module_of(language),)
-    if language is not None and registry.find(language).executes:
-        sandbox = required(language)
+    own: tuple[str, ...] = ()
+    if language is not None:
+        spoken = registry.find(language)
+        own = (registry.module_of(language), *(spoken.preload if isinstance(spoken, Preloads) else ()))
+        sandbox = required(language) if spoken.executes else sandbox
     return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox)
 
 

@@ -1,0 +1,94 @@
+"""What a TT-Lang program may be is a list; all else is refused before it is run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.paths import PROJECT
+
+pytest.importorskip("ttl")
+
+from ttlang import allowed
+from ttlang.language import TTLANG
+
+ADD = (TTLANG.folder / "oracles/add.ttl").read_text()
+ATTACKS = sorted((TTLANG.folder / "attacks").rglob("*.ttl"))
+RUN = {"endless", "memory", "nesting"}
+"""Attacks by what the language has; the cell ends them."""
+
+
+@pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.parent.name)
+def test_attacks_are_refused_before_they_run(path: object) -> None:
+    """With a place, but for those that only take time, memory or depth."""
+    assert hasattr(path, "read_text") and hasattr(path, "parent")
+    found = allowed.checked(path.read_text()).found
+    if path.parent.name not in RUN:
+        assert found and found[0].stage == "static" and found[0].span is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("found = (lambda: 1)()", "syntax"),
+        ("found = [c for c in a]", "syntax"),
+        ("found = a.__class__", "attribute"),
+        ("found = a.shape.count", "attribute"),
+        ("a.shape = 3", "attribute"),
+        ("a[0] = 3", "syntax"),
+        ("found = ttl", "name"),
+        ("found = ttl.sim", "attribute"),
+        ("found = ttl.math", "attribute"),
+        ("range = 3", "name"),
+        ("__builtins__ = 3", "name"),
+        ("found = __builtins__", "name"),
+        ("found = eval", "name"),
+        ("found = 'text'", "constant"),
+        ("found = f'{a}'", "syntax"),
+        ("found = 9 ** 9999", "power"),
+        ("found = rows ** rows", "power"),
+        ("found = min(*a.shape)", "syntax"),
+        ("found = dict(**a)", "name"),
+        ("global rows", "syntax"),
+        ("return rows", "syntax"),
+        ("import sys", "syntax"),
+        ("while rows: pass", "syntax"),
+        ("(found := 3)", "syntax"),
+        ("try: pass\n    finally: pass", "syntax"),
+        ("def helper(): pass", "kernel"),
+        ("match rows:\n        case 1: pass", "syntax"),
+        ("del rows", "syntax"),
+        ("async def f(): pass", "syntax"),
+    ],
+)
+def test_what_is_not_listed_is_refused(line: str, code: str) -> None:
+    """By its code, at its line."""
+    text = ADD.replace("    rows, cols =", f"    {line}\n    rows, cols =", 1)
+    found = allowed.checked(text).found
+    assert code in [each.code for each in found], found
+
+
+def test_every_oracle_is_allowed_and_every_name_is_in_the_simulator() -> None:
+    """The list names nothing that is not there."""
+    from ttl.sim import ttl
+
+    for path in (TTLANG.folder / "oracles").glob("*.ttl"):
+        assert allowed.checked(path.read_text()).found == ()
+    for name in sorted(allowed.PATHS):
+        found: object = ttl
+        for part in name.split(".")[1:]:
+            found = getattr(found, part)
+        assert callable(found), name
+
+
+def test_keys_are_equal_up_to_names_and_annotations() -> None:
+    """And differ where an operator, a number or the sharing of a name does."""
+    renamed = ADD.replace("a_blk", "left").replace("(a, b, out)", "(a: ttnn.Tensor, b, out) -> None")
+    assert allowed.key(ADD) == allowed.key(f"# by another\n{renamed}")
+    for old, new in (("a_blk + b_blk", "a_blk - b_blk"), ("// 32", "// 16"), ("b_blk)", "a_blk)")):
+        assert old in ADD and allowed.key(ADD) != allowed.key(ADD.replace(old, new))
+
+
+def test_the_adapter_is_small() -> None:
+    """At most 900 lines."""
+    files = (PROJECT / "ttlang").glob("*.py")
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 900
