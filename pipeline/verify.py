@@ -14,7 +14,7 @@ from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
-from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, Proves, RunsOwnCalls
+from pipeline.languages.language import Draws, Explains, ExplainsValues, Mutates, Prices, Proves, RunsOwnCalls
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -54,6 +54,9 @@ class VerifyOptions(Config):
     exact: bool = option(
         False, "prove that programs that pass equal the reference for all inputs at the sizes, in exact arithmetic"
     )
+    mutants: bool = option(
+        False, "say which mutants of programs that pass their task fails to tell from them, and what to change in it"
+    )
     no_stress: bool = option(
         False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"
     )
@@ -87,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         explain=options.explain,
         values=options.values,
         exact=options.exact,
+        mutants=options.mutants,
         stress=not options.no_stress,
         strict=options.strict,
         retry_unknown=options.retry_unknown,
@@ -130,6 +134,7 @@ def _require_offers(options: VerifyOptions) -> None:
         "--graph": (options.graph, Draws),
         "--cost": (options.cost, Prices),
         "--exact": (options.exact, Proves),
+        "--mutants": (options.mutants, Mutates),
         "--dtype": (options.dtype != "float64", RunsOwnCalls),
     }
     for name, (given, kind) in wanted.items():

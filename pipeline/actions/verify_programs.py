@@ -58,6 +58,7 @@ class Batch:
         stress: Whether programs that pass are run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
         exact: Whether programs that pass are compared with their references in exact arithmetic too.
+        mutants: Whether the mutants of programs that pass are judged too.
         strict: Whether warnings fail a program.
         retry_unknown: Whether programs whose verdict is unknown are judged once more, within `ProgramLimits.raised`.
     """
@@ -67,6 +68,7 @@ class Batch:
     explain: bool = False
     values: bool = False
     exact: bool = False
+    mutants: bool = False
     stress: bool = True
     strict: bool = False
     retry_unknown: bool = False
@@ -88,7 +90,8 @@ class Batch:
         for name in _NEEDED:
             if find_spec(name) is None:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return checking_pool(min(programs, cores()), self.limits, self.language, exact=self.exact)
+        wanted = {"exact": self.exact, "mutants": self.mutants}
+        return checking_pool(min(programs, cores()), self.limits, self.language, **wanted)
 
     def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
@@ -113,6 +116,7 @@ class Batch:
             explain=self.explain,
             values=self.values,
             exact=self.exact,
+            mutants=self.mutants,
             stress=self.stress,
             limits=self.limits,
             language=self.language,
@@ -313,7 +317,8 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
     warned = f"  ({counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""
     if verdict.passed:
         exact = f"  exact: {verdict.exact.answer}" if verdict.exact else ""
-        return f"passed    {label}{exact}{warned}"
+        mutants = f"  mutants: {verdict.mutants.score:.1%} killed" if verdict.mutants else ""
+        return f"passed    {label}{exact}{mutants}{warned}"
     # Of a program that passes but for strict warnings, these are the reason.
     reasons = verdict.diagnostics or verdict.warnings
     codes = ", ".join(dict.fromkeys(finding.code for finding in reasons))

@@ -120,6 +120,26 @@ class ExactFinding(_Part):
     sizes: tuple[str, ...] = Field(description="The sets of sizes that the answer is about.")
 
 
+class SurvivingMutant(_Part):
+    """A mutant that passes, and is not proved to be the same function."""
+
+    kind: str
+    text: str
+    change: str = Field(description="To the task, that kills it; empty where nothing that was tried does.")
+    reason: str = Field(description="What it does wrong then, or why it is not proved to be the same function.")
+
+
+class MutationFigures(_Part):
+    """What became of the mutants of a program that passes."""
+
+    score: float = Field(description="The share of killed mutants, of those not proved to be the same function.")
+    killed: int
+    same: int = Field(description="Mutants proved to be the same function.")
+    unknown: int
+    left: int = Field(description="Mutants that were not judged.")
+    survivors: tuple[SurvivingMutant, ...]
+
+
 class ProgramVerdict(_Part):
     """The verdict on one program."""
 
@@ -136,6 +156,7 @@ class ProgramVerdict(_Part):
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
     exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
+    mutants: MutationFigures | None = Field(None, description="With `--mutants`, what became of them, if it passes.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
 
     @property

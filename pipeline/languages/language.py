@@ -255,6 +255,14 @@ class Proves(Protocol):
 
 
 @runtime_checkable
+class Mutates(Protocol):
+    """How sharply a task tells a right program from its mutants: `pipeline.verify --mutants`."""
+
+    def mutated(self, task: Any, text: str, limits: Any) -> Any:
+        """A `step_runtime.verification.mutation.MutationScore`, for a worker process to find."""
+
+
+@runtime_checkable
 class WritesTests(Protocol):
     """A self-contained test of a program: `pipeline.codegen`."""
 

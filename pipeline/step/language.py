@@ -36,6 +36,7 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.explain import explain
+from step_runtime.verification.mutation import MutationScore
 from step_runtime.verification.verify import Verdict
 
 if TYPE_CHECKING:
@@ -153,6 +154,10 @@ class Step:
     def annotated(self, task: Task, text: str) -> str:
         """The text with names and comments."""
         return annotated(task, text)
+
+    def mutated(self, task: Task, text: str, limits: ProgramLimits | None) -> MutationScore:
+        """What becomes of the mutants of a program that passes, for a worker process to find."""
+        return worker.mutation(task.name, task.statement, text, limits)
 
     def proved(self, task: Task, text: str, limits: ProgramLimits | None) -> ExactVerdict | None:
         """What exact arithmetic says, for a worker process to find."""

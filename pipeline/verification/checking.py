@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.outputs import ExactFinding, Finding, ProgramVerdict, Severity
+from pipeline.base.outputs import (
+    ExactFinding,
+    Finding,
+    MutationFigures,
+    ProgramVerdict,
+    Severity,
+    SurvivingMutant,
+)
 from pipeline.verification import notes
 from pipeline.verification.limits import MEMORY, SECONDS, ProgramLimits, proving_settings, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -23,7 +30,10 @@ from pipeline.verification.task_files import lost_at_message
 if TYPE_CHECKING:
     from step_runtime import Diagnostic, Task, TaskWarning, Verdict
     from step_runtime.verification.exact.proof import ExactVerdict
+    from step_runtime.verification.mutation import MutationScore
 
+_MUTANTS = 15
+"""How many times as long as a verdict those on mutants may take, all together."""
 _LOADING = "loading"
 """Marks the notes of code that runs before the program is looked at."""
 
@@ -42,6 +52,7 @@ class CheckRequest:
         stress: Whether a program that passes is run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
         exact: Whether a program that passes is compared with the reference in exact arithmetic too.
+        mutants: Whether the mutants of a program that passes are judged too.
         limits: Of the program.
         language: Of the program; None for the default.
     """
@@ -54,6 +65,7 @@ class CheckRequest:
     run: bool = True
     values: bool = False
     exact: bool = False
+    mutants: bool = False
     stress: bool = True
     limits: ProgramLimits | None = None
     language: str | None = None
@@ -69,16 +81,19 @@ class Checked:
 
 
 def checking_pool(
-    workers: int, limits: ProgramLimits, language: str | None = None, *, exact: bool = False
+    workers: int, limits: ProgramLimits, language: str | None = None, *, exact: bool = False, mutants: bool = False
 ) -> WorkerPool:
-    """Processes for `check` in a language, with room for runs that use up their limits; with `exact` they prove."""
+    """Processes for `check` in a language, with room for runs that use up their limits; with `exact` they prove.
+
+    With `mutants` they prove, too, and a call takes minutes.
+    """
     room: dict[str, Any] = {}
     if limits.limit_seconds is not None:
         room["seconds"] = max(SECONDS, 2 * limits.limit_seconds)
     if limits.limit_bytes is not None:
         room["memory"] = max(MEMORY, 4 * limits.limit_bytes)
-    if exact:
-        room["seconds"] = room.get("seconds", SECONDS) + SECONDS
+    if exact or mutants:
+        room["seconds"] = room.get("seconds", SECONDS) + SECONDS * (_MUTANTS if mutants else 1)
         return proving_settings(language=language, **room).start(workers)
     return verification_pool(workers, language=language, **room)
 
@@ -173,6 +188,8 @@ def check(request: CheckRequest) -> Checked:
     checked = _described(request, task, dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *stressed)))
     if verdict.passed and request.run and request.exact:
         checked = with_exact(checked, worker.exact(*about, request.limits))
+    if verdict.passed and request.run and request.mutants:
+        checked = with_mutants(checked, worker.mutation(*about, request.limits))
     if request.values and verdict.stage == "value":
         checked = with_values(checked, worker.explain_values(*about, request.dtype, request.limits))
     seconds = round(time.process_time() - start, 3)
@@ -240,6 +257,14 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
         warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
     )
     return Checked(described, rendered, table)
+
+
+def with_mutants(checked: Checked, found: MutationScore) -> Checked:
+    """The verdict with what became of the program's mutants."""
+    survivors = tuple(SurvivingMutant(**dataclasses.asdict(each)) for each in found.survivors)
+    counts = {name: getattr(found, name) for name in ("killed", "same", "unknown", "left", "score")}
+    verdict = checked.verdict.model_copy(update={"mutants": MutationFigures(**counts, survivors=survivors)})
+    return dataclasses.replace(checked, verdict=verdict, text=f"{checked.text}\n{found.render()}")
 
 
 _HIDDEN = "exact-different"

@@ -14,8 +14,16 @@ from typing import Any
 
 from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
-from pipeline.languages.language import Explains, ExplainsValues, Language, Proves, RunsOwnCalls
-from pipeline.verification.checking import Checked, CheckRequest, finding, unusable, with_exact, with_values
+from pipeline.languages.language import Explains, ExplainsValues, Language, Mutates, Proves, RunsOwnCalls
+from pipeline.verification.checking import (
+    Checked,
+    CheckRequest,
+    finding,
+    unusable,
+    with_exact,
+    with_mutants,
+    with_values,
+)
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.worker import end_if_out_of_memory, lost_stage
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
@@ -86,6 +94,8 @@ def check(request: CheckRequest) -> Checked:
     checked = _described(request, task.name, source, text, verdict, table)
     if request.exact and verdict.passed and isinstance(language, Proves):
         checked = with_exact(checked, language.proved(task.without_impl(), text, request.limits))
+    if request.mutants and verdict.passed and isinstance(language, Mutates):
+        checked = with_mutants(checked, language.mutated(task.without_impl(), text, request.limits))
     if request.values and not verdict.passed and isinstance(language, ExplainsValues):
         checked = with_values(checked, language.explained_values(task.without_impl(), text))
     seconds = round(time.process_time() - start, 3)

@@ -27,6 +27,7 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.held_out import HeldOut, HeldOutTask
 from step_runtime.verification.loading import load_task
+from step_runtime.verification.mutation import MutationScore, mutation_score
 from step_runtime.verification.verify import Verdict, Verifier
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "hold_out",
     "judge",
     "lost_stage",
+    "mutation",
     "scopes",
     "stress",
     "try_task",
@@ -142,6 +144,16 @@ def hold_out(name: str, content: str, text: str, seed: int) -> HeldOut:
     except TaskError as error:
         end_if_out_of_memory(error)
         raise
+
+
+def mutation(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> MutationScore:
+    """What becomes of the mutants of a program that passes.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    verifier = _verifier(name, content, "float64", limits)
+    return mutation_score(text, verifier, _held_out_task(name, content, 0))
 
 
 def try_task(path: str) -> list[str]:

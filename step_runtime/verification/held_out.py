@@ -29,6 +29,8 @@ from step_runtime.verification.verify import SEEDS, Verifier
 
 Answer = Literal["passed", "failed", "unknown"]
 
+ANOTHER_INPUT, STRESS, EXACT = "another input", "stress inputs", "exact arithmetic"
+"""Where a program may fail, beside held-out sizes."""
 _FALLS = ("stress-value", "stress-run")
 """Stress findings after which a program falls; the others say how precisely it computes what is right."""
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
@@ -43,6 +45,8 @@ class HeldOut:
         findings: Why it failed, or why nothing is known; the first that was found.
         warnings: Stress findings about precision, with which a program passes.
         exact: What exact arithmetic says, of a program that passed up to there.
+        found_at: What showed that it fails: `another input` at the task's own sizes, a held-out set of sizes with its
+            kind, `stress inputs` or `exact arithmetic`; empty for a program that did not.
         sizes: The held-out sets of sizes at which it was run, each with its kind.
         seconds: Wall time.
     """
@@ -51,6 +55,7 @@ class HeldOut:
     findings: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     exact: ExactVerdict | None = None
+    found_at: str = ""
     sizes: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
@@ -110,13 +115,13 @@ class HeldOutTask:
 
     def _judged(self, text: str) -> HeldOut:
         unknown: tuple[Diagnostic, ...] = ()
-        for verifier in (self._own, *self._held.values()):
+        for place, verifier in {ANOTHER_INPUT: self._own, **self._held}.items():
             # A limit that is reached at other sizes says nothing of a program; nor does a task's function there.
             verdict = verifier.verify(text)
             if verdict.passed or (verdict.stage == "limits" and verifier is not self._own):
                 continue
             if verdict.diagnostics[0].code not in _NOT_OF_PROGRAMS:
-                return HeldOut("failed", verdict.diagnostics[:1])
+                return HeldOut("failed", verdict.diagnostics[:1], found_at=place)
             if verifier is self._own or verdict.unknown:
                 unknown = unknown or verdict.diagnostics[:1]
         return HeldOut("unknown", unknown) if unknown else self._beyond_values(text)
@@ -126,13 +131,13 @@ class HeldOutTask:
         stressed = self._own.stress(text)
         fallen = [each for each in stressed if each.code in _FALLS and TIES not in each.details]
         if fallen:
-            return HeldOut("failed", tuple(fallen[:1]))
+            return HeldOut("failed", tuple(fallen[:1]), found_at=STRESS)
         warnings = tuple(stressed)
         proof = self._smallest.exact(text)
         if proof is not None and proof.answer == "different":
             message = f"differs from the reference in exact arithmetic: {proof.reason}"
             found = Diagnostic("value", "exact-different", message, None, proof.sizes)
-            return HeldOut("failed", (found,), warnings, proof)
+            return HeldOut("failed", (found,), warnings, proof, EXACT)
         return HeldOut("passed", (), warnings, proof)
 
     def _verifier(self, task: Task) -> Verifier:

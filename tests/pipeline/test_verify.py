@@ -16,6 +16,8 @@ import pytest
 
 from pipeline import verify
 from pipeline.base.errors import run_command
+from step_runtime.tasks.task import dump_task
+from tests.support.overfits import PLANTED
 from tests.support.scripted_runs import RIGHT, TASK
 
 
@@ -147,6 +149,20 @@ def test_files_that_are_not_there_or_not_text(
         err = capsys.readouterr().err
         assert reported in err
         assert err.count("\n") == 1
+
+
+def test_mutants_that_survive_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the change to the task that kills them, in words and in JSON; of several programs, with the score alone."""
+    overfit = PLANTED["sign"]
+    task, program = tmp_path / "sign.yaml", tmp_path / "p.step"
+    task.write_text(dump_task(overfit.task))
+    program.write_text(overfit.right)
+    assert run(str(task), str(program), "--mutants", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["mutants"]
+    changes = {each["change"] for each in found["survivors"]}
+    assert any(change.startswith("`stress: true`") for change in changes) and 0.9 < found["score"] < 1
+    assert run(str(task), str(program), str(task), str(program), "--mutants") == 0
+    assert f"mutants: {found['score']:.1%} killed" in capsys.readouterr().out
 
 
 def test_exact_says_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,8 @@ from step_runtime import Task, Verifier, loads_task
 from step_runtime.codegen import generate_test
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.edits import mutants
 from tests.support import oracles
-from tests.support.edits import mutants
 from tests.support.paths import PROJECT
 from tests.support.samples import TUPLES
 

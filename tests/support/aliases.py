@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
-from tests.support.edits import Mutant
+from step_runtime.verification.edits import Mutant
 
 
 @dataclass(frozen=True)

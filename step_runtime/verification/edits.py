@@ -21,7 +21,7 @@ FRESH = 1_000_000
 
 @dataclass(frozen=True)
 class Mutant:
-    """A program that differs from an oracle in one edit of some kind."""
+    """A program that differs from another in one edit of some kind."""
 
     kind: str
     text: str
