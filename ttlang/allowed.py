@@ -276,13 +276,13 @@ class _Bare(ast.NodeTransformer):
 
 
 class _Renamed(ast.NodeTransformer):
-    """Names a program's own names by the order in which they occur."""
+    """Names a program's own names by the order in which they occur; names that it never binds are none of them."""
 
     def __init__(self, order: dict[str, int]) -> None:
         self._names = {name: f"v{number}" for name, number in order.items() if name not in RESERVED}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._names.get(node.id, node.id)
+        node.id = self._names.get(node.id) or (node.id if node.id in RESERVED else f"unbound {node.id}")
         return node
 
     def visit_arg(self, node: ast.arg) -> ast.AST:

@@ -21,7 +21,7 @@ from ttl.sim.context import cleanup_run_context
 from ttl.sim.dfb import DataflowBuffer
 
 from pipeline.languages import Diagnostic, Span, TaskError, TextTask, Verdict
-from step_runtime.base.errors import describe_error
+from step_runtime.base.errors import describe_error, out_of_memory
 from step_runtime.base.syntax import compile_python
 from ttlang import allowed
 
@@ -92,7 +92,7 @@ def _found(task: TextTask, text: str) -> tuple[Diagnostic, ...]:
         return (Diagnostic("static", "arguments", message, _line(text, operation.lineno)),)
     try:
         code = compile_python(checked.tree, FILE)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError) as error:
         return (Diagnostic("parse", "syntax", str(error)),)
     for case in cases:
         _NOTED.clear()
@@ -101,9 +101,9 @@ def _found(task: TextTask, text: str) -> tuple[Diagnostic, ...]:
             space: dict[str, Any] = {"__builtins__": _BUILTINS, "ttl": ttl}
             exec(code, space)
             space[operation.name](*map(_on_device, case.inputs), *outputs.values())
-        except MemoryError:
-            raise
         except Exception as error:
+            if any(map(out_of_memory, _chain(error))):
+                raise MemoryError(str(error)) from None
             return (_of_error(error, case, text),)
         finally:
             cleanup_run_context()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests.support.paths import PROJECT
@@ -86,6 +88,16 @@ def test_keys_are_equal_up_to_names_and_annotations() -> None:
     assert allowed.key(ADD) == allowed.key(f"# by another\n{renamed}")
     for old, new in (("a_blk + b_blk", "a_blk - b_blk"), ("// 32", "// 16"), ("b_blk)", "a_blk)")):
         assert old in ADD and allowed.key(ADD) != allowed.key(ADD.replace(old, new))
+
+
+def test_a_name_that_is_not_bound_is_no_name_of_the_programs() -> None:
+    """Whatever it is called."""
+    own = ADD.replace("rows, cols =", "first = 1\n    second = first\n    rows, cols =", 1)
+    order = [node.id for node in ast.walk(ast.parse(own)) if isinstance(node, ast.Name)]
+    assert "first" in order
+    for number in range(40):
+        other = own.replace("second = first", f"second = v{number}")
+        assert allowed.checked(other).found and allowed.key(other) != allowed.key(own)
 
 
 def test_the_adapter_is_small() -> None:

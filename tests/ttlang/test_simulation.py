@@ -71,6 +71,13 @@ def test_what_is_never_written_is_said() -> None:
     assert found == "out: 3 of 4 elements differ; at [0, 1] expected 1, got nothing that was written"
 
 
+def test_a_block_that_no_memory_holds_is_no_wrong_program() -> None:
+    """The worker is lost, and nothing is known of it."""
+    text = oracle("add").replace("a_blk + b_blk", "ttl.block.fill(1, shape=(1000000, 1000000))")
+    with pytest.raises(MemoryError):
+        simulation.judge(task("add"), text)
+
+
 def test_verdicts_do_not_depend_on_those_before() -> None:
     """Neither an error nor a deadlock leaves anything behind."""
     for path in NEAR_MISSES[:8]:
