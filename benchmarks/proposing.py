@@ -16,6 +16,7 @@ from dspy.lm15 import Config, Message, Request
 
 from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.lms.embedded import EmbeddedEngine
+from pipeline.verification.task_files import FUNCTIONS_SUFFIXES
 from signatures import YAMLAdapter
 from signatures.prompts import Reference
 from step_runtime.tasks.task import Task
@@ -97,6 +98,7 @@ def tasks_in(folder: str) -> tuple[Task, ...]:
     return tuple(
         load_task(path).named(path.relative_to(root).with_suffix("").as_posix())
         for path in sorted(root.rglob("*.yaml"))
+        if not path.name.endswith(FUNCTIONS_SUFFIXES)
     )
 
 

@@ -27,7 +27,7 @@ from step_runtime.tasks.task import Task
 
 SAMPLES = 64
 TEMPERATURE = 0.7
-_FOLDERS = ("tasks", "tasks-extra", "tasks-modern", "tasks-formats", "tasks-field")
+_FOLDERS = ("tasks", "tasks-extra", "tasks-modern", "tasks-formats", "tasks-field", "tasks-layers")
 _SEARCH = ("task", "search", "seconds", "wall", "candidates", "distinct values", "primitives")
 _EMBEDDED = ("embedded: answers", "seconds")
 

@@ -19,6 +19,7 @@ from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, o
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 from pipeline.languages import registry
 from pipeline.languages.language import ProposesOffline, Rewrites
+from pipeline.splitting.plan import Splitting, When
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.generate"
@@ -35,7 +36,7 @@ exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad o
 
 SYNTHESIS = OptionGroup(
     "the default, and `--proposer search`: classical synthesis, which runs the task's functions and reference on data;"
-    " --max-minutes is per task (default: 2; search alone: 1)"
+    " --max-minutes is per task (default: 2)"
 )
 
 
@@ -70,7 +71,29 @@ class SearchConfig(Config):
         " on any machine (default: 20 million)",
         "N",
     )
-    max_minutes: Positive | None = option(None, "per task (default: 2; search alone: 1)", "X")
+    max_minutes: Positive | None = option(None, "per task (default: 2)", "X")
+    split: When = SYNTHESIS.option(
+        "late",
+        "when a task is split into sub-tasks along what its reference computes on its way, which are solved and"
+        " composed: after half of the time for the search, and after a minute at most; instead of it; or not at all",
+    )
+    subtasks: str | None = SYNTHESIS.option(
+        None,
+        "write the sub-tasks of a split to DIR/TASK.split, as task files; those that are there already, whoever edited"
+        " them, are tried first",
+        "DIR",
+        check=writable_folder,
+    )
+    library: str | None = SYNTHESIS.option(
+        None,
+        "a folder of solved sub-tasks, whose programs serve where a sub-task computes the same; solved ones are added",
+        "DIR",
+        check=writable_folder,
+    )
+
+    def splitting(self) -> Splitting:
+        """When and how tasks are split."""
+        return Splitting(self.split, self.subtasks, self.library)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,15 +116,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if proposer == SEARCH:
         from pipeline.synthesis.search_budget import search_budget
 
-        seconds, cluster = 60 * limits.max_minutes if limits.max_minutes else None, ClusterConfig.of(given)
+        seconds, cluster = 60 * (limits.max_minutes or action.MINUTES), ClusterConfig.of(given)
         budget = search_budget(seconds, limits.max_candidates, thorough=options.objective != "correctness")
-        result = action.synthesize(NAME, tasks, files, budget, options.objective, cluster)
+        result = action.synthesize(NAME, tasks, files, budget, options.objective, cluster, limits.splitting())
     elif proposer == ALL:
         from pipeline.actions import generate_in_stages as stages
 
         config = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
         minutes = limits.max_minutes or stages.MINUTES
-        plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates, options.objective)
+        splitting = limits.splitting()
+        plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates, options.objective, splitting)
         result = stages.generate_in_stages(plan, files, texts_of(options.task))
     else:
         result = action.generate(NAME, tasks, files, ProgramConfig.of(given), options.objective)
@@ -144,6 +168,8 @@ def _check_options(given: dict[str, Any], proposer: str) -> None:
         raise UsageError(f"--program: name a compiled program, or `{NO_PROGRAM}` (--help shows the options)")
     if "max_candidates" in given:
         raise UsageError("--max-candidates: only a search counts candidates; omit the option")
+    for name in sorted(given.keys() & {"split", "subtasks", "library"}):
+        raise UsageError(f"{flag(name)}: only a search splits tasks; omit the option")
 
 
 def _require_offers(options: GenerateOptions, proposer: str, language: str | None) -> None:

@@ -27,6 +27,7 @@ from pipeline.actions.offers import (
     findings_of,
     write_offer,
 )
+from pipeline.actions.split_tasks import SPLIT, as_json, detail, headline, split_tasks
 from pipeline.base.choices import Objective, ProposerKind, is_embedded
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
@@ -35,6 +36,8 @@ from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.running.session import ProgramSession, budget, lm_session, open_program
+from pipeline.splitting.plan import Splitting
+from pipeline.splitting.split_search import SplitOutcome
 from pipeline.synthesis import SearchOutcome
 from pipeline.synthesis.parallel_search import solve_all
 from pipeline.synthesis.results import programs_of, why
@@ -64,6 +67,7 @@ class Progress:
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     repairs: dict[str, RepairOutcome] = field(default_factory=dict)
     searches: dict[str, SearchOutcome] = field(default_factory=dict)
+    splits: dict[str, SplitOutcome] = field(default_factory=dict)
     proposer: ProposerKind | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     """How long each task was worked on, by the clock."""
@@ -107,6 +111,7 @@ class Stages:
         minutes: The limit for one task.
         candidates: The search's limit, None for the default.
         objective: What is preferred among verified programs; but for `correctness`, solved tasks are searched, too.
+        splitting: When and how tasks are split.
     """
 
     name: str
@@ -115,6 +120,7 @@ class Stages:
     minutes: float
     candidates: int | None = None
     objective: Objective = "correctness"
+    splitting: Splitting = field(default_factory=Splitting)
 
     def run(self) -> Progress:
         """The LM first, then search and repairs side by side; an interrupt ends them and keeps what was found."""
@@ -146,7 +152,10 @@ class Stages:
             self._sample(session, limits, offering, progress)
             if not progress.stopped:
                 left = 60 * self.minutes - (time.monotonic() - start) / turns
-                self._pursue(offering, workers, progress, max(left, 60 * self.minutes * (1 - LM_SHARE)))
+                left = max(left, 60 * self.minutes * (1 - LM_SHARE))
+                searching = self.splitting.search_seconds(left)
+                self._pursue(offering, workers, progress, searching)
+                self._split(offering, workers, progress, left - searching)
                 self._improve(offering, workers, progress)
             for task in self.tasks if not progress.stopped else ():
                 if task.name in progress.solutions:
@@ -171,12 +180,21 @@ class Stages:
         if found.stopped in ("interrupted", "failed"):
             progress.stopped = found.message if found.stopped == "failed" else found.stopped
 
+    def _split(self, offering: Offering, workers: Workers, progress: Progress, left: float) -> None:
+        """Splits what is unsolved, with so many seconds left for each task."""
+        start, budget = progress.begin(), search_budget(left, self.candidates, thorough=False)
+        for task, outcome in split_tasks(self.name, progress.unsolved(self.tasks), self.splitting, budget, workers):
+            progress.spent(task.name, outcome.seconds, start)
+            progress.splits[task.name] = outcome
+            if outcome.impl is not None:
+                self._keep(task, outcome.impl, (SPLIT, detail(outcome)), offering, progress)
+
     def _pursue(self, offering: Offering, workers: Workers, progress: Progress, left: float) -> None:
         """Searches and repairs side by side, with so many seconds left for each task."""
         thorough = self.objective != "correctness"
         repaired = progress.unsolved(self.tasks)
         searched = list(self.tasks) if thorough else repaired
-        if not searched:
+        if not searched or not left:
             return
         print_message(self.name, f"search and repairs: {counted(len(searched), 'task')}")
         share = 1.0 if len(searched) + len(repaired) <= workers.count else SEARCH_SHARE
@@ -258,7 +276,7 @@ def _task_json(
     name: str, progress: Progress, written: WrittenOffer | None, advice: Mapping[str, Advice]
 ) -> Mapping[str, Any]:
     attempts = progress.attempts.get(name, [])
-    repair, search = progress.repairs.get(name), progress.searches.get(name)
+    repair, search, split = progress.repairs.get(name), progress.searches.get(name), progress.splits.get(name)
     return {
         "passed": written is not None,
         **(written.to_dict() if written else NO_OFFER),
@@ -267,6 +285,7 @@ def _task_json(
         **summarize(attempts).to_dict(),
         "repair": repair and asdict(repair),
         "search": search and asdict(search),
+        "split": split and as_json(split),
         "advice": advice[name].to_dict() if name in advice else None,
     }
 
@@ -286,5 +305,7 @@ def _task_text(
         yield f"  repairs: {counted(repair.tried, 'program')} in {repair.seconds:.1f} s: {why(repair)}"
     if search is not None:
         yield f"  search: {counted(search.candidates, 'candidate')} in {search.seconds:.1f} s: {why(search)}"
+    if name in progress.splits:
+        yield f"  {headline(name, progress.splits[name]).removeprefix(f'{name}: ')}"
     yield from advice[name].lines()
     yield from failures.shown(1)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -25,6 +26,8 @@ from pipeline.actions.offers import (
     findings_of,
     write_offer,
 )
+from pipeline.actions.split_tasks import SPLIT, detail, headline, split_tasks
+from pipeline.actions.split_tasks import as_json as split_json
 from pipeline.base.choices import SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
@@ -34,6 +37,8 @@ from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
+from pipeline.splitting.plan import Splitting
+from pipeline.splitting.split_search import SplitOutcome
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.limits import verification_settings
@@ -44,6 +49,9 @@ from step_runtime.tasks.task import Task as StepTask
 
 UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
 """What is to be said of programs that are kept when a command is interrupted."""
+
+MINUTES = 2.0
+"""Limit for one task of a search without an LM, unless another is given."""
 
 Files = Mapping[str, Sequence[Path]]
 """Files by the name of their task."""
@@ -223,11 +231,12 @@ def synthesize(
     limits: SearchBudget,
     objective: Objective,
     cluster: ClusterConfig,
+    splitting: Splitting,
 ) -> Generated:
     """Searches for each task's program without an LM, and writes what was found.
 
     `name` is the command's, for messages; `limits` are those of a task; `objective` says what is preferred among the
-    programs found.
+    programs found; `splitting` says when and how tasks are split.
 
     Raises:
         UsageError: A task's own code fails, or a file can't be written.
@@ -236,17 +245,22 @@ def synthesize(
     bounds = f"up to {limits.seconds:g} s and {limits.candidates:,} candidates per task"
     print_message(name, f"classical synthesis, {counted(len(tasks), 'task')}, {bounds}")
     outcomes: dict[str, SearchOutcome] = {}
+    splits: dict[str, SplitOutcome] = {}
     offers: dict[str, Offer] = {}
     stopped, code = "", Exit.OK
+    searching = splitting.search_seconds(limits.seconds)
     try:
         with open_workers(cluster, name) as workers:
-            for task, outcome in search_all(tasks, limits, workers):
+            for task, outcome in search_all(tasks, replace(limits, seconds=searching), workers) if searching else ():
                 outcomes[task.name] = outcome
                 solved = sum(each.impl is not None for each in outcomes.values())
                 print_message(name, f"{len(outcomes)} of {counted(len(tasks), 'task')} searched, {solved} verified")
+            unsolved = [task for task in tasks if task.name not in outcomes or outcomes[task.name].impl is None]
+            rest = replace(limits, seconds=limits.seconds - searching)
+            splits |= {task.name: split for task, split in split_tasks(name, unsolved, splitting, rest, workers)}
             with workers.pool(verification_settings()) as judges:
                 offering = Offering(objective, Metric(judges))
-                programs = _programs(outcomes)
+                programs = _programs(outcomes, splits)
                 for task, outcome in search_clean(tasks, programs, limits, workers, offering):
                     programs[task.name] += _programs({task.name: outcome})[task.name]
                 offers = _offers(offering, tasks, programs)
@@ -258,13 +272,23 @@ def synthesize(
         stopped, code = str(error), Exit.LM
     except KeyboardInterrupt:
         stopped, code = "interrupted", Exit.INTERRUPTED
-    written = _write(tasks, offers or _offers(None, tasks, _programs(outcomes)), files)
+    written = _write(tasks, offers or _offers(None, tasks, _programs(outcomes, splits)), files)
     heads = {task.name: results.headline(task.name, outcomes.get(task.name)) for task in tasks}
-    bodies = {name: offer.lines() for name, offer in written.items()}
+    composed = {name: split for name, split in splits.items() if split.impl is not None or name not in outcomes}
+    heads |= {name: headline(name, split) for name, split in composed.items()}
+    bodies = {name: [headline("splitting", split)] for name, split in splits.items() if name not in composed}
+    bodies |= {name: list(offer.lines()) for name, offer in written.items()}
     text = "\n\n".join("\n  ".join([head, *bodies.get(name, ())]) for name, head in heads.items())
-    result = results.as_json(tasks, outcomes)
-    for task_name in outcomes:
-        result["tasks"][task_name] |= written[task_name].to_dict() if task_name in written else NO_OFFER
+    result = results.as_json(tasks, outcomes, {name for name, split in splits.items() if split.impl is not None})
+    for task_name in {**outcomes, **splits}:
+        own = written[task_name].to_dict() if task_name in written else NO_OFFER
+        split = splits.get(task_name)
+        result["tasks"][task_name] = {
+            **(result["tasks"][task_name] or {}),
+            "passed": task_name in written,
+            **own,
+            "split": split and split_json(split),
+        }
     result["warnings"] = findings_of(written)
     if stopped:
         return Generated(result, text, code, f"{stopped}; verified programs are kept, see above")
@@ -300,10 +324,14 @@ def search_clean(
             yield doubted[task.name], outcome
 
 
-def _programs(outcomes: Mapping[str, SearchOutcome]) -> dict[str, list[tuple[str, str, str]]]:
+def _programs(
+    outcomes: Mapping[str, SearchOutcome], splits: Mapping[str, SplitOutcome] = MappingProxyType({})
+) -> dict[str, list[tuple[str, str, str]]]:
     """For each task solved its programs, what gave them, and how."""
-    return {
+    found = {
         task: [(draft, SEARCH, counted(outcome.candidates, "candidate")) for draft in results.programs_of(outcome)]
         for task, outcome in outcomes.items()
         if outcome.impl is not None
     }
+    composed = {task: [(split.impl, SPLIT, detail(split))] for task, split in splits.items() if split.impl is not None}
+    return {**found, **composed}

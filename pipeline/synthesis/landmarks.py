@@ -7,7 +7,9 @@ not depend on the inputs, that an input or an output already has, or that holds 
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
 differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
 a start: functions differ from operators in constant factors. So is a stream that holds each of its numbers equally
-often, if none had the landmark itself: a function may repeat along a dim what PyTorch broadcasts.
+often, if none had the landmark itself: a function may repeat along a dim what PyTorch broadcasts. A huge number counts
+as an infinite one, as masks hold either. Where tensors of different sizes were concatenated, as a cache and what is
+new, the parts of later tensors along that dim are landmarks, too.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ _DISTINCT = 3
 _FEWEST_BITS = 8
 """Numbers that a landmark of fewer different ones has at least."""
 _LOOSE = 1e-6
+_HUGE = 1e20
+"""Numbers from which on one counts as infinite."""
 _FEWEST = 4
 """Numbers that a landmark has at least for its multiples to count."""
 
@@ -68,6 +72,7 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.made: dict[tuple[_Site, str, int], list[Tensor]] = {}
         self._logits = (torch.empty(0), torch.empty(0))
         self._written: set[int] = set()
+        self._joined: dict[int, list[int]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -82,12 +87,27 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         results = result if isinstance(result, tuple | list) else [result]
         steps = self._steps(str(func), results, args, kwargs or {})
-        for number, tensor in enumerate([*results, *steps, *read]):
+        made = [*results, *steps, *read]
+        parts = [part for tensor in made if isinstance(tensor, Tensor) for part in self._parts(tensor)]
+        if str(func).startswith("aten.cat"):
+            self._note_joined(*args, **(kwargs or {}))
+        for number, tensor in enumerate([*made, *parts]):
             if isinstance(tensor, Tensor) and 0 < tensor.numel() <= _MOST_NUMBERS:
                 calls = self.made.setdefault((place, str(func), number), [])
                 if len(calls) < _MOST_CALLS:
                     calls.append(_numbers(tensor))
         return result
+
+    def _note_joined(self, tensors: Sequence[Tensor], dim: int = 0) -> None:
+        sizes = [tensor.shape[dim] for tensor in tensors if tensor.dim()]
+        if len(set(sizes)) > 1:
+            self._joined[sum(sizes)] = sizes
+
+    def _parts(self, tensor: Tensor) -> Iterator[Tensor]:
+        """The parts of a tensor along dims that are as long as what was concatenated."""
+        for dim, size in enumerate(tensor.shape):
+            if size in self._joined:
+                yield from torch.split(tensor, self._joined[size], dim)
 
     def _read(self, schema: Any, args: Sequence[Any]) -> list[Tensor]:
         """What an operator is about to read and others have written into, which is the result of none as it is now."""
@@ -103,12 +123,22 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return [_numbers(tensor) for tensor in read]
 
     def _steps(self, operator: str, results: Sequence[Any], args: Any, kwargs: Any) -> Iterator[Tensor]:
-        """An operator's steps; of a cross entropy the logits at the targets, too."""
+        """An operator's steps; of a cross entropy the logits at the targets, too; and those on concatenated parts."""
         if operator.startswith("aten._log_softmax"):
             self._logits = results[0], args[0]
         if operator.startswith("aten.nll_loss") and self._logits[0].data_ptr() == args[0].data_ptr():
             yield from steps_of(operator, results, (self._logits[1], *args[1:]), kwargs)
         yield from steps_of(operator, results, args, kwargs)
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        sizes = next((self._joined[size] for each in tensors for size in each.shape if size in self._joined), [])
+        for part in range(len(sizes)):
+            own = [self._part(arg, part) if isinstance(arg, Tensor) else arg for arg in args]
+            yield from steps_of(operator, results, own, kwargs)
+
+    def _part(self, tensor: Tensor, number: int) -> Tensor:
+        """One of the parts of a tensor along the last dim that is as long as what was concatenated."""
+        dims = [dim for dim, size in enumerate(tensor.shape) if size in self._joined]
+        return torch.split(tensor, self._joined[tensor.shape[dims[-1]]], dims[-1])[number] if dims else tensor
 
 
 def _storage(tensor: Tensor) -> int:
@@ -197,7 +227,7 @@ class _Mark:
         in_order = whole and different < _DISTINCT
         if (different < 2 and whole) or (in_order and len(ordered) < _FEWEST_BITS):
             return None
-        numbers = finite(value) if in_order else ordered
+        numbers = _plain(value) if in_order else ordered
         total, norm = float(numbers.sum()), float(numbers.square().sum().sqrt())
         return cls(numbers, in_order, total, norm, line, None if other is None else cls.of(other))
 
@@ -209,7 +239,7 @@ class _Mark:
     def ratio(self, value: Tensor) -> float:
         """What a value is a multiple of the landmark by, 1 for the same; 0 if it is none."""
         if self.in_order:
-            return float(_same(finite(value), self.numbers))
+            return float(_same(_plain(value), self.numbers))
         ordered = _ordered(value)
         if _same(ordered, self.numbers):
             return 1.0
@@ -290,7 +320,7 @@ class Landmarks:
             sizes = [size for size in self._marks if flat.shape[1] % size == 0]
             if not sizes:
                 continue
-            clean = finite(flat)
+            clean = _plain(flat)
             sums, norms, scale = clean.sum(1), clean.square().sum(1).sqrt(), clean.abs().sum(1)
             for number, mark, times in self._candidates(flat.shape[1], sizes):
                 place = len(mark.numbers), number
@@ -339,8 +369,13 @@ def _once(value: Tensor, times: int) -> Tensor | None:
     return columns[:, 0] if _same(columns[:, 0], columns[:, -1]) else None
 
 
+def _plain(values: Tensor) -> Tensor:
+    """The values with fixed numbers in place of NaN, infinities and huge ones."""
+    return finite(torch.where(values.abs() >= _HUGE, values.sign() * math.inf, values))
+
+
 def _ordered(values: Tensor) -> Tensor:
-    return finite(values.flatten()).sort().values
+    return _plain(values.flatten()).sort().values
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -73,8 +73,9 @@ def _attention(
 ) -> Iterator[Tensor]:
     scores = q @ k.transpose(-1, -2) * (kwargs.get("scale") or q.shape[-1] ** -0.5)
     yield scores
-    if kwargs.get("attn_mask") is not None:
-        scores = scores + kwargs["attn_mask"]
+    mask = kwargs.get("attn_mask")
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     if causal:
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(hidden, -torch.inf)
@@ -83,6 +84,7 @@ def _attention(
 
 _STEPS: dict[str, Callable[..., Iterator[Tensor]]] = {
     "aten._softmax": _softmax,
+    "aten._safe_softmax": _softmax,
     "aten._log_softmax": _softmax,
     "aten.logsumexp": _softmax,
     "aten.sort": _sort,

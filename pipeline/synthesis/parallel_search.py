@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +107,49 @@ def solve_all(
                     _leave_out(repairs, task)
                     if not budget.thorough:
                         _leave_out(searches, task)
+
+
+class SearchPool:
+    """Searches that are submitted one by one, in workers that stay; `run` has them do something else.
+
+    Args:
+        pool: Where they run.
+    """
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+        self._started: dict[Future[Any], tuple[Task, float]] = {}
+
+    def search(self, task: Task, budget: SearchBudget, drafts: Sequence[str] = ()) -> Future[Any]:
+        """Starts a search, whose outcome `outcome` gives when it has ended."""
+        call = _searching(task, budget, drafts)
+        future = self._pool.submit(call.function, *call.arguments)
+        self._started[future] = task, time.monotonic()
+        return future
+
+    def outcome(self, future: Future[Any]) -> SearchOutcome:
+        """The outcome of a search.
+
+        Raises:
+            TaskError: The task's own code fails.
+        """
+        task, start = self._started.pop(future)
+        return _result(task, future, SearchOutcome, start)
+
+    def run(self, function: Callable[..., Any], task: Task, *args: Any) -> Future[Any]:
+        """Calls a module's function with a task's name and YAML, and with other arguments."""
+        return self._pool.submit(function, task.name, task.statement, *args)
+
+
+@contextmanager
+def search_pool(workers: Workers, seconds: float, preload: Sequence[str] = ()) -> Iterator[SearchPool]:
+    """A pool for searches of up to so many seconds each, which end with the context; workers find modules imported."""
+    settings = PoolSettings(seconds + _GRACE, MEMORY, _settle, (__name__, *preload), task_of, files_of)
+    with workers.pool(settings) as pool:
+        try:
+            yield SearchPool(pool)
+        finally:
+            pool.kill_workers()
 
 
 def _leave_out(open_: dict[Future[Any], Task], solved: Task) -> None:

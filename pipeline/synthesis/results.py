@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,15 @@ _REASONS = {
 }
 
 
-def as_json(tasks: Sequence[Task], outcomes: Mapping[str, SearchOutcome]) -> dict[str, Any]:
-    """Solved and unsolved names, then the fields of `SearchOutcome` by task; null for tasks not reached."""
-    solved = [task.name for task in tasks if task.name in outcomes and outcomes[task.name].impl]
+def as_json(
+    tasks: Sequence[Task], outcomes: Mapping[str, SearchOutcome], others: Collection[str] = ()
+) -> dict[str, Any]:
+    """Solved and unsolved names, then the fields of `SearchOutcome` by task; null for tasks not reached.
+
+    `others` are solved, but not by a search of the whole task.
+    """
+    known = {name for name, outcome in outcomes.items() if outcome.impl} | {*others}
+    solved = [task.name for task in tasks if task.name in known]
     return {
         "proposer": "search",
         "solved": solved,

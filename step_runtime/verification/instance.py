@@ -354,6 +354,22 @@ class TaskInstance:
             outputs.append(tuple(parts))
         return outputs
 
+    def trace(self, statements: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """What names hold after each of the statements of a reference, for the inputs sampled last.
+
+        Raises:
+            TaskCodeError: A statement fails.
+        """
+        namespace = dict(self._namespace)
+        given = self._input_data.items()
+        namespace["input_data"] = {name: _as_seen(v if isinstance(v, list) else (v,)) for name, v in given}
+        for number, statement in enumerate(statements):
+            who = f"{self.task.name}: statement {number}"
+            code = snippets.compile_block(statement, who, widen=self._widen)
+            with self.author_code(who, ("outputs",)):
+                snippets.run(code, namespace)
+            yield namespace
+
 
 def _as_seen(parts: Sequence[Tensor]) -> Tensor | list[Tensor]:
     """Data as snippets find it: a list of tensors for a stream of tuples."""

@@ -1,0 +1,372 @@
+"""Solves a task by splitting it: sub-tasks are searched one by one, and their programs are composed.
+
+Values that the reference names, or a function of PyTorch gives, are tried as cuts before others. A value becomes a cut
+when a program makes it from inputs and earlier cuts; one that no program is found for is none, so that what is made of
+it is searched from what it is made of itself. In later rounds sub-tasks that stayed unsolved get more candidates, or
+start from cuts further back.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+from pipeline.splitting.composing import JointError, compose, wrong_joint
+from pipeline.splitting.cuts import ReferenceCuts, find_cuts
+from pipeline.splitting.library import Library
+from pipeline.splitting.subtasks import SubtaskWriter
+from pipeline.synthesis.parallel_search import SearchPool, search_pool
+from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
+from pipeline.verification import worker
+from pipeline.verification.pool import WorkerLost
+from pipeline.verification.workers import Workers
+from step_runtime.base.errors import StepError, TaskError
+from step_runtime.tasks.task import SolvedTask, Task
+
+CANDIDATES = (500, 4_000, 20_000, 20_000, 100_000, 100_000, 1_000_000)
+"""Of each sub-task's search, round by round."""
+
+_MOST_UNSOLVED = 2
+"""Unsolved values, each made of the one before, beyond which nothing is tried in a round."""
+
+_Running: TypeAlias = dict[Future[Any], tuple[Task, str, tuple[str, ...]]]
+"""Searches, each with its sub-task, what that makes, and the cuts that it starts from."""
+
+
+@dataclass(frozen=True)
+class SubtaskAttempt:
+    """A sub-task that was tried.
+
+    Attributes:
+        task: The sub-task.
+        given: The cuts that it starts from.
+        impl: Its program; None if none was found.
+        reason: Why there is none.
+        candidates: Streams computed in search of it.
+        seconds: Processor time.
+        at: Seconds by the clock from the beginning on.
+        known: Whether its program was in the library.
+    """
+
+    task: Task
+    given: tuple[str, ...]
+    impl: str | None
+    reason: Reason | None
+    candidates: int
+    seconds: float
+    at: float
+    known: bool = False
+
+    @property
+    def goal(self) -> str:
+        """What it computes."""
+        return self.task.outputs[0].name
+
+
+@dataclass
+class SplitOutcome:
+    """The outcome of splitting a task.
+
+    Attributes:
+        impl: A program that passed the verifier, or None.
+        parts: The solved sub-tasks that the program is composed of, in their order; without a program, all solved ones.
+        attempts: Every sub-task that was tried, in their order.
+        reason: Why there is no program, in words.
+        unsolved: The outputs that no sub-task made.
+    """
+
+    impl: str | None = None
+    parts: tuple[SolvedTask, ...] = ()
+    attempts: list[SubtaskAttempt] = field(default_factory=list)
+    reason: str = ""
+    unsolved: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def candidates(self) -> int:
+        """Streams computed in all searches."""
+        return sum(attempt.candidates for attempt in self.attempts)
+
+    @property
+    def processor(self) -> float:
+        """Processor time of all searches, in seconds."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+
+class SplitSearch:
+    """One task's search by splitting.
+
+    Args:
+        task: The task.
+        pool: Where sub-tasks are searched, and where the reference runs.
+        budget: For all of it; the reason is the first of its limits that is reached.
+        width: How many searches run at a time.
+        library: Programs that are known; solved sub-tasks are added.
+        kept: Sub-tasks of an earlier split, by what they compute: tried before others, with their programs, if they
+            have any.
+        listener: Told of each sub-task that was tried.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pool: SearchPool,
+        budget: SearchBudget,
+        width: int = 1,
+        library: Library | None = None,
+        kept: Mapping[str, Task] | None = None,
+        listener: Callable[[SubtaskAttempt], None] = lambda attempt: None,
+    ) -> None:
+        self._task, self._pool, self._width = task.without_impl(), pool, width
+        self._start = time.monotonic()
+        self._deadline = self._start + budget.seconds
+        self._budget = budget
+        self._library, self._listener = library, listener
+        self._kept = dict(kept or {})
+        self._outcome = SplitOutcome()
+        self._solved: dict[str, SubtaskAttempt] = {}
+        self._tried: dict[tuple[str, tuple[str, ...], frozenset[str]], int] = {}
+        self._refused: set[str] = set()
+        self._depths: dict[str, int] = {}
+
+    def run(self) -> SplitOutcome:
+        """Splits, solves, composes and verifies, until there is a program or the time is up.
+
+        Raises:
+            TaskError: The task's own code fails.
+        """
+        try:
+            found: ReferenceCuts = self._pool.run(find_cuts, self._task).result()
+        except WorkerLost as error:
+            return self._end(f"its reference {error}")
+        except (SyntaxError, RecursionError) as error:
+            return self._end(f"its reference can't be split: {error}")
+        self._found, self._writer = found, SubtaskWriter(self._task, found)
+        for number, candidates in enumerate(CANDIDATES):
+            while self._round(number, candidates):
+                if self._compose():
+                    return self._end("")
+                if self._over:
+                    break
+            if self._over:
+                return self._end("candidate limit reached" if self._left < 1 else "time limit reached")
+        return self._end("every sub-task within reach was tried")
+
+    @property
+    def _over(self) -> bool:
+        return time.monotonic() > self._deadline or self._left < 1
+
+    @property
+    def _left(self) -> int:
+        """The candidates that are left."""
+        return self._budget.candidates - self._outcome.candidates
+
+    def _end(self, reason: str) -> SplitOutcome:
+        outcome = self._outcome
+        outcome.reason, outcome.seconds = reason, time.monotonic() - self._start
+        if outcome.impl is None:
+            outcome.parts = tuple(SolvedTask(each.task, each.impl or "") for each in self._solved.values())
+            outcome.unsolved = tuple(spec.name for spec in self._task.outputs if spec.name not in self._solved)
+        return outcome
+
+    def _round(self, number: int, candidates: int) -> bool:
+        """Tries the open sub-tasks, in their order and side by side; whether all outputs are made."""
+        running: _Running = {}
+        self._depths = {}
+        waiting = [goal for goal in self._writer.goals if number or not self._is_temporary(goal)]
+        while (waiting or running) and not self._over and not self._complete:
+            if not waiting or len(running) >= self._width or not self._is_ready(waiting[0], running):
+                self._take(running)
+            elif not self._begin(waiting[0], number, candidates, running):
+                waiting.pop(0)
+        for future in running:
+            future.cancel()
+        return self._complete
+
+    def _is_ready(self, goal: str, running: _Running) -> bool:
+        """Whether nothing that a goal starts from is still searched for."""
+        busy = {each for _, each, _ in running.values()}
+        return goal not in busy and not busy.intersection(self._writer.given(goal, {*self._solved, *busy}))
+
+    def _begin(self, goal: str, number: int, candidates: int, running: _Running) -> bool:
+        """Begins with the next sub-task for a goal; whether there is one."""
+        subtask = self._next(goal, number, candidates) if self._depth(goal) < _MOST_UNSOLVED else None
+        if subtask is None:
+            if goal not in self._solved and not self._is_temporary(goal):
+                self._depths[goal] = self._depth(goal) + 1
+            return False
+        task, given = subtask
+        if not self._is_known(task, given):
+            seconds = max(self._deadline - time.monotonic(), 1.0)
+            budget = SearchBudget(seconds, min(candidates, self._left))
+            running[self._pool.search(task.without_impl(), budget)] = task, goal, given
+        return True
+
+    def _depth(self, goal: str) -> int:
+        """How many values, each made of the one before, stayed unsolved in this round on the way to a goal."""
+        known = [*self._solved]
+        on_the_way = [each for each in self._depths if each != goal and self._writer.is_between(each, goal, known)]
+        return max((self._depths[each] for each in on_the_way), default=0)
+
+    def _take(self, running: _Running) -> None:
+        """Waits for a search, and notes what came of it."""
+        done, _ = wait(running, max(self._deadline - time.monotonic(), 0.0) + 1.0, FIRST_COMPLETED)
+        for future in done:
+            task, _, given = running.pop(future)
+            try:
+                outcome = self._pool.outcome(future)
+            except TaskError:  # A part of the reference that can't run by itself is no sub-task.
+                outcome = SearchOutcome(None, "crashed", 0.0)
+            self._note(task, given, outcome)
+
+    @property
+    def _complete(self) -> bool:
+        return all(spec.name in self._solved for spec in self._task.outputs)
+
+    def _is_temporary(self, goal: str) -> bool:
+        cut = self._writer.cuts.get(goal)
+        return cut is not None and cut.temporary and cut.output is None
+
+    def _next(self, goal: str, number: int, candidates: int) -> tuple[Task, tuple[str, ...]] | None:
+        """The next sub-task for a goal that is still needed."""
+        if goal in self._solved or not self._is_needed(goal):
+            return None
+        if goal in self._kept:
+            kept = self._kept.pop(goal)
+            inputs = {spec.name for spec in self._task.inputs}
+            return kept, tuple(spec.name for spec in kept.inputs if spec.name not in inputs)
+        for cuts in self._starts(goal, [*self._solved], number):
+            for without in (self._used, frozenset[str]()):
+                task = self._writer.subtask(goal, cuts, without)
+                if task is None or not task.fns:
+                    continue
+                key = goal, self._writer.given(goal, cuts), frozenset(fn.func_name for fn in task.fns)
+                if self._tried.get(key, 0) < candidates:
+                    self._tried[key] = candidates
+                    return task, key[1]
+        return None
+
+    @property
+    def _used(self) -> frozenset[str]:
+        """The functions that programs of sub-tasks use: a task mostly lists a function because it is needed once."""
+        texts = [attempt.impl or "" for attempt in self._solved.values()]
+        words = {word for text in texts for word in re.findall(r"\w+", text)}
+        return frozenset(fn.func_name for fn in self._task.fns if fn.func_name in words)
+
+    def _starts(self, goal: str, known: Sequence[str], number: int) -> Iterator[list[str]]:
+        """The cuts to start from: all, and in later odd rounds also those without one or all of the nearest."""
+        yield [*known]
+        if number > 1 and number % 2:
+            nearest = self._writer.given(goal, known)
+            yield from ([each for each in known if each != left] for left in nearest)
+            if len(nearest) > 1:
+                yield [each for each in known if each not in nearest]
+
+    def _is_needed(self, goal: str) -> bool:
+        outputs = [spec.name for spec in self._task.outputs if spec.name not in self._solved]
+        return any(self._writer.is_between(goal, output, [*self._solved]) for output in outputs)
+
+    def _is_known(self, task: Task, given: tuple[str, ...]) -> bool:
+        """Whether the library has a program for a sub-task, which is then taken."""
+        for impl in self._known_programs(task):
+            known = SubtaskAttempt(
+                task.without_impl(), given, impl, None, 0, 0.0, time.monotonic() - self._start, known=True
+            )
+            self._add(known)
+            return True
+        return False
+
+    def _known_programs(self, task: Task) -> Iterator[str]:
+        if task.impl and worker.verdict_of(self._pool.run(worker.judge, task, task.impl)).passed:
+            yield task.impl
+        if self._library is not None:
+            yield from self._library.programs(task, self._pool)
+
+    def _note(self, task: Task, given: tuple[str, ...], outcome: SearchOutcome) -> None:
+        at = time.monotonic() - self._start
+        self._add(SubtaskAttempt(task, given, outcome.impl, outcome.reason, outcome.candidates, outcome.processor, at))
+        if outcome.reason == "exhausted":
+            key = task.outputs[0].name, given, frozenset(fn.func_name for fn in task.fns)
+            self._tried[key] = max(CANDIDATES)
+        if outcome.impl is not None and self._library is not None:
+            self._library.add(SolvedTask(task, outcome.impl), self._pool)
+
+    def _add(self, attempt: SubtaskAttempt) -> None:
+        self._outcome.attempts.append(attempt)
+        self._listener(attempt)
+        if attempt.impl is not None and attempt.impl not in self._refused:
+            self._solved[attempt.goal] = attempt
+
+    def _compose(self) -> bool:
+        """Composes the parts and verifies the whole; else a part that is wrong there is given up."""
+        parts = [SolvedTask(each.task, each.impl or "") for each in self._needed_parts()]
+        try:
+            made = compose(self._task, parts)
+        except JointError as error:
+            self._refuse(error.joint)
+            return False
+        verdict = worker.verdict_of(self._pool.run(worker.judge, self._task, made.text))
+        if verdict.passed:
+            self._outcome.impl, self._outcome.parts = made.text, tuple(parts)
+            return True
+        try:
+            arguments = made.joined, made.joints, self._found
+            wrong = self._pool.run(wrong_joint, self._task, *arguments).result()
+        except (WorkerLost, StepError):
+            wrong = None
+        self._refuse(wrong or parts[-1].task.outputs[0].name)
+        return False
+
+    def _needed_parts(self) -> Iterable[SubtaskAttempt]:
+        """The solved sub-tasks that the outputs are made of, in their order."""
+        needed: dict[str, None] = {}
+        open_ = [spec.name for spec in self._task.outputs]
+        while open_:
+            name = open_.pop()
+            if name in self._solved and name not in needed:
+                needed[name] = None
+                open_ += self._solved[name].given
+        return [attempt for name, attempt in self._solved.items() if name in needed]
+
+    def _refuse(self, goal: str) -> None:
+        """Gives a sub-task's program up."""
+        attempt = self._solved.pop(goal, None)
+        if attempt is not None:
+            self._refused.add(attempt.impl or "")
+
+
+_PRELOAD = ("pipeline.splitting.cuts", "pipeline.splitting.composing", "pipeline.splitting.library", worker.__name__)
+
+
+def split_all(
+    tasks: Sequence[Task],
+    budget: SearchBudget,
+    workers: Workers,
+    library: Library | None = None,
+    kept: Callable[[Task], Mapping[str, Task]] = lambda task: {},
+    listener: Callable[[Task, SubtaskAttempt], None] = lambda task, attempt: None,
+) -> Iterator[tuple[Task, SplitOutcome]]:
+    """Solves tasks by splitting them, one after the other; each has the whole budget, and all workers.
+
+    Args:
+        tasks: The tasks.
+        budget: For each, by the clock, and of candidates of all its sub-tasks.
+        workers: Where sub-tasks are searched and references run.
+        library: Programs that are known; solved sub-tasks are added.
+        kept: The sub-tasks of an earlier split of a task, by what they compute.
+        listener: Told of each sub-task that was tried.
+
+    Raises:
+        TaskError: A task's own code fails.
+    """
+    if not tasks:
+        return
+    with search_pool(workers, budget.seconds, _PRELOAD) as pool:
+        for task in tasks:
+            told = partial(listener, task)
+            yield task, SplitSearch(task, pool, budget, workers.count, library, kept(task), told).run()

@@ -1,0 +1,70 @@
+"""A library holds these: it finds what computes the same, in the names of the task that asks, and verifies it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.splitting.library import Library, in_names_of, task_key
+from pipeline.synthesis.parallel_search import search_pool
+from pipeline.verification.workers import LocalWorkers
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import SolvedTask, Task
+from tests.pipeline.splitting.layers import layer
+
+PROGRAM = """\
+a, b = step.Copy().apply(x)
+n = step.Map(fn=fn_scale).apply((a, step.Map(fn=fn_meansquare).apply(b)))
+return step.Map(fn=fn_up).apply(n)
+"""
+
+
+def projection(**names: str) -> Task:
+    """The layer's norm and one projection, with other names."""
+    text = layer().statement
+    reference = "torch.nn.functional.rms_norm(input_data['x'], (D_value,), eps=1e-5) @ input_data['Wu'].T"
+    start = text.index("      - |", text.index("outputs:"))
+    text = f"{text[:start]}      - {reference}\n{text[text.index('sizes:') :]}"
+    for old, new in names.items():
+        text = text.replace(f"'{old}'", f"'{new}'").replace(f"name: {old}\n", f"name: {new}\n")
+    return loads_task(text, "projection")
+
+
+def test_names_of_inputs_and_functions_do_not_count() -> None:
+    """Another reference for the same values gives the same key, and another size another."""
+    one = projection()
+    other = projection(x="tokens", fn_up="fn_widen")
+    rewritten = loads_task(
+        one.statement.replace("(D_value,), eps=1e-5) @", "(D_value,), eps=1e-5).contiguous() @"), "x"
+    )
+    assert task_key(one.name, one.statement) == task_key(other.name, other.statement)
+    assert task_key(one.name, one.statement) == task_key(rewritten.name, rewritten.statement)
+    larger = loads_task(one.statement.replace("F: [3, 8]", "F: [3, 9]"), "x")
+    assert task_key(one.name, one.statement) != task_key(larger.name, larger.statement)
+
+
+def test_a_program_comes_in_the_names_of_the_task_that_asks() -> None:
+    other = loads_task(projection(x="tokens").statement.replace("fn_up", "fn_widen"), "other")
+    found = in_names_of(other, SolvedTask(projection(), PROGRAM))
+    assert found is not None and "apply(tokens)" in found and "fn_widen" in found
+    assert in_names_of(other, SolvedTask(projection(), PROGRAM)) == found
+    without = other.model_copy(update={"fns": [fn for fn in other.fns if fn.func_name != "fn_scale"]})
+    assert in_names_of(without, SolvedTask(projection(), PROGRAM)) is None
+
+
+def test_what_is_added_is_found_and_a_wrong_program_is_not_given(tmp_path: Path) -> None:
+    """A kept file has the functions that its program uses alone."""
+    library, task = Library(tmp_path / "library"), projection()
+    with search_pool(LocalWorkers(1), 60) as pool:
+        assert list(library.programs(task, pool)) == []
+        path = library.add(SolvedTask(task, PROGRAM), pool)
+        assert path is not None and "fn_gate" not in path.read_text()
+        found = list(library.programs(projection(x="tokens"), pool))
+        assert len(found) == library.found == 1 and "apply(tokens)" in found[0]
+        path.write_text(
+            path.read_text()
+            .replace("fn=fn_scale).apply((a, ", "fn=fn_scale).apply((b, ")
+            .replace("apply(b)", "apply(a)")
+            .replace("eps=1e-5", "eps=1e-5")
+            .replace("rsqrt", "sqrt")
+        )
+        assert list(library.programs(task, pool)) == []
