@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -43,7 +43,8 @@ def warn_of_unshown(run: Run, demos: Sequence[Entry]) -> None:
     solved, candidates = list(run.entries.values()), run.selection.candidates(run)
     if not demos or len(candidates) < 2:
         return
-    for name, values in unshown_answers(solved, demos).items():
+    labels = {name for task in run.tasks.values() for name in _labels(task.example)}
+    for name, values in unshown_answers(solved, demos, labels).items():
         logger.warning(
             "the compiled program shows %d of %d solved tasks, none with %s: %s; a valset chooses among %s",
             *(len(demos), len(solved), name, ", ".join(values)[:200]),
@@ -51,13 +52,21 @@ def warn_of_unshown(run: Run, demos: Sequence[Entry]) -> None:
         )
 
 
-def unshown_answers(solved: Sequence[Entry], shown: Sequence[Entry]) -> Mapping[str, list[str]]:
+def _labels(example: dspy.Example) -> set[str]:
+    return set(example.keys()) - set(example.inputs().keys())
+
+
+def unshown_answers(
+    solved: Sequence[Entry], shown: Sequence[Entry], labels: Collection[str]
+) -> Mapping[str, list[str]]:
     """By output field, its values in solved tasks that no shown one has.
 
-    Only fields whose values several tasks share count, such as the class that a classifier gives.
+    Only fields whose values several tasks share count, such as the class that a classifier gives; and of these those
+    that are `labels` of the examples, or all if none is.
     """
     missing: dict[str, list[str]] = {}
-    for name in {name: None for entry in solved for name in entry.outputs}:
+    names = {name: None for entry in solved for name in entry.outputs}
+    for name in [name for name in names if name in labels] or names:
         values, seen = _values(name, solved), _values(name, shown)
         distinct = dict.fromkeys(values)
         if 2 * len(distinct) <= len(values) and (unseen := [value for value in distinct if value not in seen]):

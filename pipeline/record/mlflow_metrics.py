@@ -17,8 +17,10 @@ WITHIN = (1.0, 1.1, 1.5, 2.0, 5.0)
 
 
 FIRST = ("demonstrations", "pass_at_1", "pass_at_1_pooled", "pass_at_n", "solved", "tokens_prompt_per_task")
-"""The curves of a run that matter first. Its other figures of iterations are in the group `iteration`, so that none
-stands beside a total of the same kind."""
+"""The curves of a run that matter first, also as a group of charts. Its other figures of iterations are in the group
+`iteration`, so that none stands beside a total of the same kind."""
+LEADING = "Curves"
+"""The group with which the UI's page of charts begins: groups are in the order of code points, other metrics last."""
 
 
 def curves(metrics: Mapping[str, float], known: Collection[str] = ()) -> dict[str, float]:
@@ -27,7 +29,8 @@ def curves(metrics: Mapping[str, float], known: Collection[str] = ()) -> dict[st
     `known` are the names of the curves that have points.
     """
     grouped = {name if name in FIRST or "/" in name else f"iteration/{name}": value for name, value in metrics.items()}
-    return {name: value for name, value in grouped.items() if value or name in FIRST or name in known}
+    found = {name: value for name, value in grouped.items() if value or name in FIRST or name in known}
+    return found | {f"{LEADING}/{name}": found[name] for name in FIRST if name in found}
 
 
 def iteration_metrics(result: IterationResult) -> dict[str, float]:

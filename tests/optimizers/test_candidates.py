@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from optimizers import Entry, TokenCount
+from optimizers.candidates import unshown_answers
 from tests.support.scripted_program import ScriptedEngine, answer, learn, tasks
 
 NAMES = ("hard", "harder", "hardest", "easy", "easier", "easiest")
@@ -38,3 +40,15 @@ def test_answers_that_are_all_different_are_no_classes(caplog: pytest.LogCapture
     """Each task has its own; what is not shown is not missing."""
     learn(NAMES, lambda task, *_: RIGHT[task], granularity=2)
     assert "compiled program shows" not in caplog.text
+
+
+def test_labels_of_the_examples_are_classes_and_what_a_program_says_besides_is_not() -> None:
+    """Where examples have no labels, all fields may be classes."""
+    colors = ("red", "red", "blue", "blue")
+    solved = [
+        Entry(str(n), {}, {"color": color, "reasoning": "Let"}, 1, 4, 0.7, 0, 0.7, 0, TokenCount())
+        for n, color in enumerate(colors)
+    ]
+    assert unshown_answers(solved, solved[:2], {"color"}) == {"color": ["blue"]}
+    assert unshown_answers(solved, [], {"color"}) == {"color": ["red", "blue"]}
+    assert unshown_answers(solved, [], set()) == {"color": ["red", "blue"], "reasoning": ["Let"]}

@@ -64,6 +64,9 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
     assert (folder / "learning_curve.png").exists() and not any("lone" in name for name in parent.data.metrics)
     plain = {name for name in parent.data.metrics if "/" not in name and not name.startswith("total_")}
     assert plain == set(FIRST)
+    groups = sorted({name.split("/")[0] for name in parent.data.metrics if "/" in name})
+    assert groups[0] == "Curves", "the UI's first charts"
+    assert {name for name in parent.data.metrics if name.startswith("Curves/")} == {f"Curves/{name}" for name in FIRST}
     assert not any(value == 0 for run in nested for value in run.data.metrics.values())
     later = learn("ay", some, compiling={"experience": Experience.load(folder / "experience.json")}).experience
     assert later.solved == ("a",) and later.iterations[0].demos

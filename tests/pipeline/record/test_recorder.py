@@ -82,6 +82,9 @@ def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_r
     assert parent.data.metrics["iteration/samples"] == 4 and "samples" not in parent.data.metrics
     plain = {name for name in parent.data.metrics if "/" not in name and not name.startswith("total_")}
     assert plain == set(FIRST), "the charts that open first"
+    groups = sorted({name.split("/")[0] for name in parent.data.metrics if "/" in name})
+    assert groups[0] == "Curves", "the UI's first charts"
+    assert {name for name in parent.data.metrics if name.startswith("Curves/")} == {f"Curves/{name}" for name in FIRST}
     wanted = {"pass_at_8", "tokens_prompt", "tokens_completion", "seconds_sampling", "seconds_verifying"}
     assert {f"iteration/{name}" for name in wanted} <= parent.data.metrics.keys()
     assert "cost_usd" not in parent.data.metrics, "no price is known"
