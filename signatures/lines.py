@@ -105,16 +105,19 @@ class _OneLine(YAMLAdapter):
     ) -> list[dict[str, Any]]:
         """The prompt, and the lines so far."""
         if self.kind in CONTINUING:
-            begun = f"{_HEADING}\n{self._text}" if self._text else _HEADING
-            return [*self._prompt, {"role": "assistant", "content": begun}]
+            return [*self._prompt, {"role": "assistant", "content": self._begun}]
         asked = _ASKED_FOR_JSON if self.kind == "json_schema" else _ASKED
         *before, last = self._prompt
         question = asked.format(self._text or _NOTHING, listed(self.choices))
         return [*before, {**last, "content": f"{last['content']}\n\n{question}"}]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
-        """The answer as it is."""
-        return {"impl": completion}
+        """The answer as it is, without the beginning that it goes on from: llama.cpp gives that, too."""
+        return {"impl": completion.removeprefix(self._begun) if self.kind in CONTINUING else completion}
+
+    @property
+    def _begun(self) -> str:
+        return f"{_HEADING}\n{self._text}" if self._text else _HEADING
 
 
 def _kind(lm: Any) -> ChoiceKind:

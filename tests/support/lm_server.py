@@ -60,6 +60,7 @@ class Config:
         path: of the one endpoint; another is answered with 404 and a web page.
         chooses: the protocol of choices that it follows, see `tests.support.choosing`; none: settings for it are
             ignored.
+        echoes: whether an answer that goes on from the last message begins with it, as llama.cpp's do.
     """
 
     answers: str = "tests.support.lm_server:doubling"
@@ -75,6 +76,7 @@ class Config:
     prompt_cache: bool = False
     path: str = "/v1/chat/completions"
     chooses: str = ""
+    echoes: bool = False
 
     @classmethod
     def read(cls, data: Json) -> Config:
@@ -260,6 +262,8 @@ class _Serving:
         texts: list[str | None] = [self.answers(body, index) for index in range(wanted)]
         if self.config.chooses:
             texts = [constrained(body, self.config.chooses, text or "") for text in texts]
+        if self.config.echoes and body["messages"][-1]["role"] == "assistant":
+            texts = [body["messages"][-1]["content"] + (text or "") for text in texts]
         if kind == "length":
             texts = [text and text[: len(text) // 2] for text in texts]
         elif kind in ("empty", "null", "filtered"):

@@ -54,7 +54,7 @@ def proposed(lm: Any, agent: Agent | None = None) -> str:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_lm_that_knows_the_program_writes_it(protocol: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the server's protocol: it is found out, and every line of the program is a choice."""
-    server.set(chooses=protocol)
+    server.set(chooses=protocol, echoes=protocol == "grammar")
     server.clear()
     lm = lm_of(server, monkeypatch)
     assert lm.choice_kind == protocol
