@@ -21,7 +21,7 @@ from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.grammar import Grammar
 from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.phases import DECLARED, INVENTED, SPARE, Types
-from pipeline.synthesis.precedents import Maker, Profile, SolvedExample, maker_of_input, nearest
+from pipeline.synthesis.precedents import Maker, Profile, maker_of_input, nearest
 from pipeline.synthesis.rulebook import RoundLimits
 from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
@@ -34,7 +34,7 @@ from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import digests
 from step_runtime.base.types import StreamType
 from step_runtime.execution.invocation import default_dtype
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 
 NodeId: TypeAlias = int
 
@@ -89,7 +89,7 @@ class Chart:
         TaskCodeError: The task's own code fails.
     """
 
-    def __init__(self, task: Task, shown: Sequence[SolvedExample] = (), size: int = SIZE) -> None:
+    def __init__(self, task: Task, shown: Sequence[SolvedTask] = (), size: int = SIZE) -> None:
         self.task = task.without_impl()
         instance = least_instance(self.task)
         self.scope = instance.scope

@@ -21,7 +21,7 @@ from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Accum, Map, Merge, Scan
 from step_runtime.tasks.scope import Scope, static_scope
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 
 Maker: TypeAlias = Fingerprint | tuple[str, ...]
 """What made a stream: a function, by its fingerprint; of an input, its elements' kind and its rank."""
@@ -30,14 +30,6 @@ _KINDS_ALIKE = 0.5
 """How alike two inputs of other kinds or ranks are."""
 _FUNCTIONS, _REFERENCES, _STREAMS = 0.6, 0.25, 0.15
 """Shares of functions, references' operations and streams in the relevance of a task to another."""
-
-
-@dataclass(frozen=True, eq=False)
-class SolvedExample:
-    """A task and the text of a program that solves it. Equal texts are read once, so identity compares them."""
-
-    task: Task
-    program: str
 
 
 class Form(NamedTuple):
@@ -113,7 +105,7 @@ class Precedent:
 
 
 @lru_cache(maxsize=1024)
-def precedent_of(solved: SolvedExample) -> Precedent | None:
+def precedent_of(solved: SolvedTask) -> Precedent | None:
     """What a solved task shows; None if its program is not well-typed, or no plan describes it."""
     scope = static_scope(solved.task)
     program, wrong = parse(solved.program, scope)
@@ -179,7 +171,7 @@ def _covered(fingerprints: Sequence[Fingerprint], among: Sequence[Fingerprint]) 
     return sum(best) / len(best) if best else 0.0
 
 
-def nearest(solved: Sequence[SolvedExample], profile: Profile, most: int) -> list[tuple[Precedent, float]]:
+def nearest(solved: Sequence[SolvedTask], profile: Profile, most: int) -> list[tuple[Precedent, float]]:
     """The most relevant precedents, each with its relevance; of equal ones the first."""
     found = [known for each in dict.fromkeys(solved) if (known := precedent_of(each)) is not None]
     weighed = [(known, relevance(known.profile, profile)) for known in found]

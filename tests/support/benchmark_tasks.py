@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pipeline.lms.embedded.prompt.parsing import solved_examples
-from pipeline.synthesis.precedents import SolvedExample
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
 
@@ -16,5 +15,5 @@ def task_named(name: str) -> Task:
     return load_task(ROOT / f"data/tasks/{name}.yaml")
 
 
-def oracle(name: str) -> SolvedExample:
-    return SolvedExample(task_named(name), (ROOT / f"data/oracles/{name}.step").read_text())
+def oracle(name: str) -> SolvedTask:
+    return SolvedTask(task_named(name), (ROOT / f"data/oracles/{name}.step").read_text())

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from pipeline.lms.embedded.prompt.parsing import Question, demonstration, find_task, question, solved_examples
 from pipeline.synthesis.chart import Chart
-from pipeline.synthesis.precedents import SolvedExample
 from pipeline.synthesis.sampling import sample
 from step_runtime.base.errors import StepError
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import check_affine, insert_copies
 
 DEFAULT_TEMPERATURE = 0.7
@@ -25,7 +24,7 @@ OTHERWISE = 4
 """How often a new program is sampled if the last equals the rejected one."""
 _CHARTS = 4
 """Charts that a process keeps: samples of one task and the same demonstrations mostly follow each other."""
-_charts: OrderedDict[tuple[str, tuple[SolvedExample, ...]], Chart] = OrderedDict()
+_charts: OrderedDict[tuple[str, tuple[SolvedTask, ...]], Chart] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def answer(candidates: int, asked: EmbeddedRequest) -> str:
     return _formatted(query, program, "each function is applied where it makes a value that the reference computes")
 
 
-def _chart(text: str, task: Task, shown: tuple[SolvedExample, ...]) -> Chart:
+def _chart(text: str, task: Task, shown: tuple[SolvedTask, ...]) -> Chart:
     """The chart of a task and what is shown, made once."""
     key = text, shown
     if key not in _charts:
@@ -104,7 +103,7 @@ def repair(task: Task, text: str, always: bool = True) -> str | None:
     return None if wrong or not (always or check_affine(program)) else print_program(insert_copies(program))
 
 
-def _demonstrations(messages: Sequence[tuple[str, str]]) -> tuple[SolvedExample, ...]:
+def _demonstrations(messages: Sequence[tuple[str, str]]) -> tuple[SolvedTask, ...]:
     pairs = [
         (user, assistant)
         for (role, user), (answerer, assistant) in itertools.pairwise(messages)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pipeline.synthesis.chart import Chart
-from pipeline.synthesis.precedents import SolvedExample
+from step_runtime.tasks.task import SolvedTask
 from tests.support.benchmark_tasks import oracle, task_named
 
 
-def shown(name: str) -> SolvedExample:
-    return SolvedExample(task_named(name).without_impl(), oracle(name).program)
+def shown(name: str) -> SolvedTask:
+    return SolvedTask(task_named(name).without_impl(), oracle(name).program)
 
 
 @pytest.fixture(scope="module")

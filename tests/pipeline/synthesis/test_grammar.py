@@ -6,12 +6,13 @@ import math
 
 from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.grammar import Grammar
-from pipeline.synthesis.precedents import Precedent, SolvedExample, precedent_of
+from pipeline.synthesis.precedents import Precedent, precedent_of
 from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import COST, Rule, RuleTable
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.primitives import Accum
 from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import SolvedTask
 from tests.support.benchmark_tasks import oracle, task_named
 
 TASK = task_named("gemm/1")
@@ -22,7 +23,7 @@ RULES = list(Rulebook(RuleTable(SPACE), dict.fromkeys(SPACE.inputs, 0), RoundLim
 def grammar(*shown: tuple[str, float]) -> Grammar:
     precedents: list[tuple[Precedent, float]] = []
     for name, weight in shown:
-        known = precedent_of(SolvedExample(task_named(name).without_impl(), oracle(name).program))
+        known = precedent_of(SolvedTask(task_named(name).without_impl(), oracle(name).program))
         assert known
         precedents.append((known, weight))
     return Grammar(SPACE.scope, fingerprints_of(TASK, SPACE.scope.fns), precedents)

@@ -6,16 +6,16 @@ import re
 from dataclasses import replace
 
 from pipeline.synthesis.fingerprints import fingerprints_of
-from pipeline.synthesis.precedents import Profile, SolvedExample, branch_order, nearest, precedent_of, relevance
+from pipeline.synthesis.precedents import Profile, branch_order, nearest, precedent_of, relevance
 from step_runtime.primitives import Accum, Map
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import SolvedTask, Task, dump_task
 from tests.support.benchmark_tasks import oracle, task_named
 
 
-def solved(name: str) -> SolvedExample:
-    return SolvedExample(task_named(name).without_impl(), oracle(name).program)
+def solved(name: str) -> SolvedTask:
+    return SolvedTask(task_named(name).without_impl(), oracle(name).program)
 
 
 def profile(task: Task) -> Profile:
@@ -31,7 +31,7 @@ def test_a_production_has_no_names() -> None:
     for number, name in enumerate(names):
         other = f"fn_other{number}" if name.startswith("fn_") else f"other{number}"
         text, program = (re.sub(rf"\b{name}\b", other, each) for each in (text, program))
-    renamed = precedent_of(SolvedExample(loads_task(text, "renamed"), program))
+    renamed = precedent_of(SolvedTask(loads_task(text, "renamed"), program))
     known = precedent_of(one)
     assert known and renamed and names[0] not in text
     assert known.productions == renamed.productions and known.profile == renamed.profile

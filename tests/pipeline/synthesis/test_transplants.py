@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pipeline.synthesis.fingerprints import fingerprints_of
-from pipeline.synthesis.precedents import SolvedExample, precedent_of
+from pipeline.synthesis.precedents import precedent_of
 from pipeline.synthesis.transplants import programs_of, transplanted
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import SolvedTask
 from step_runtime.verification.check import infer_types, insert_copies
 from step_runtime.verification.verify import Verifier
 from tests.support.benchmark_tasks import oracle, task_named
@@ -15,7 +16,7 @@ from tests.support.benchmark_tasks import oracle, task_named
 
 def transplant(shown: str, asked: str) -> Program | None:
     """The program for one task that another's oracle gives."""
-    precedent = precedent_of(SolvedExample(task_named(shown).without_impl(), oracle(shown).program))
+    precedent = precedent_of(SolvedTask(task_named(shown).without_impl(), oracle(shown).program))
     task = task_named(asked)
     scope = static_scope(task)
     assert precedent
@@ -49,9 +50,7 @@ def test_a_precedent_without_a_counterpart_gives_nothing() -> None:
     task = task_named("index/0")
     scope = static_scope(task)
     fingerprints = fingerprints_of(task, scope.fns)
-    known = [
-        precedent_of(SolvedExample(task_named(n).without_impl(), oracle(n).program)) for n in ("index/0", "norm/0")
-    ]
+    known = [precedent_of(SolvedTask(task_named(n).without_impl(), oracle(n).program)) for n in ("index/0", "norm/0")]
     shown = [(each, weight) for each, weight in zip(known, (0.75, 0.5), strict=True) if each]
     found = programs_of(shown, task, scope, fingerprints)
     assert 0.75 in [weight for _, weight in found]

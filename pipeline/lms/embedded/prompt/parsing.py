@@ -14,11 +14,10 @@ from functools import lru_cache
 import yaml
 
 from pipeline.lms.embedded.prompt.python_tasks import scripts
-from pipeline.synthesis.precedents import SolvedExample
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import task_of
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
@@ -53,13 +52,13 @@ def sections(text: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def solved_examples(text: str) -> tuple[SolvedExample, ...]:
+def solved_examples(text: str) -> tuple[SolvedTask, ...]:
     """The tasks in a text that have a solution there, in order."""
-    found: list[SolvedExample] = []
+    found: list[SolvedTask] = []
     for content in _contents(text):
         program, task = content.get("output_impl", content.get("impl")), _task(content)
         if task is not None and isinstance(program, str):
-            found.append(SolvedExample(task, program))
+            found.append(SolvedTask(task, program))
     return tuple(found)
 
 
@@ -71,11 +70,11 @@ def find_task(text: str) -> Task | None:
 
 
 @lru_cache(maxsize=512)
-def demonstration(user: str, assistant: str) -> SolvedExample | None:
+def demonstration(user: str, assistant: str) -> SolvedTask | None:
     """A question and its answer as a solved task."""
     task = find_task(user)
     answered = [body for name, body in sections(assistant).items() if "return" in body and name != _END]
-    return SolvedExample(task, answered[-1]) if task is not None and answered else None
+    return SolvedTask(task, answered[-1]) if task is not None and answered else None
 
 
 def question(text: str) -> Question:
