@@ -1,4 +1,4 @@
-"""What a run may spend."""
+"""The budget of a run."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Spending:
     _started: float = field(default_factory=time.monotonic)
 
     def add(self, tokens: Mapping[str, TokenCount]) -> None:
-        """Adds what a sample cost, per predictor."""
+        """Adds the tokens of a sample, per predictor."""
         self._samples.merge(tokens)
 
     @property

@@ -70,7 +70,7 @@ def checked_metric(metric: Any, traced: bool = True) -> Metric:
 
 
 def resolved(value: Any) -> Any:
-    """The value, or what it gives when awaited; also within a running event loop, as in a notebook."""
+    """The value, or the result of awaiting it; also within a running event loop, as in a notebook."""
     if not inspect.isawaitable(value):
         return value
     awaiting = _awaited(value)

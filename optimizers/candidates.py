@@ -1,4 +1,4 @@
-"""The programs that could have been a run's result, and what the chosen one does not show.
+"""The programs that could have been a run's result, and the demonstrations that the chosen program lacks.
 
 Invariants: every candidate has a score that can be compared; candidates belong to the process that made them: a
 compiled program is saved and copied without them.

@@ -1,4 +1,4 @@
-"""Several samples from one request: the first of a batch asks for n completions, the others take theirs.
+"""Several samples from one request: the first sample of a batch asks for n completions, one for each sample.
 
 Invariants: a batch is the samples of one task and temperature with neighbouring indices; a sample's completion is the
 one at its place in the batch, regardless of threads; only the first request of a sample is shared, and only with

@@ -1,4 +1,4 @@
-"""What a run knows of its LM's context window, and learns of it from iteration to iteration.
+"""A run's knowledge of its LM's context window, which grows from iteration to iteration.
 
 Invariants: it depends on the settings and on the attempts of whole iterations only, so that a resumed run knows the
 same; a stated limit below the size of an accepted prompt is ignored; a prompt of a rejected size is not sent again.
@@ -20,7 +20,7 @@ from optimizers.sampling import Sampler, SampleResult, SampleSpec, TaskExample
 
 
 class Refusal(NamedTuple):
-    """What the LM refused of an attempt: see the fields of `Attempt`."""
+    """An LM's refusal of an attempt's prompt: see the fields of `Attempt`."""
 
     too_long: bool
     refused: int

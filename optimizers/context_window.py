@@ -1,4 +1,4 @@
-"""An LM's context window: what fits into it, and what an LM says that finds a prompt too long.
+"""An LM's context window: its size, and an LM's refusals of prompts that are too long.
 
 Invariants: sizes are characters of rendered prompts times the tokens per character that the LM's own counts have shown;
 a prompt that is judged to fit leaves room for the answer; an error is about the length if its class, its code or its
@@ -45,7 +45,7 @@ _ANY_NUMBER = re.compile(rf"(?<![\w.-]){_NUMBER}(?!\w)")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What an LM reads and writes in one request.
+    """The sizes of an LM's context window: the tokens that it reads and writes in one request.
 
     Attributes:
         tokens: Of prompt and answer together; None if unknown.

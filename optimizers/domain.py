@@ -1,4 +1,4 @@
-"""What the algorithm needs to know about a domain; every part has a default that works for any domain."""
+"""The algorithm's view of a domain; every part has a default that works for any domain."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def score_of(attempt: Attempt) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What the algorithm needs to know about a domain.
+    """The algorithm's view of a domain.
 
     Attributes:
         grouping_key: Maps a prediction's fields to a key, equal for answers that mean the same; None for an answer

@@ -233,7 +233,7 @@ class Driver:
 
     @property
     def params(self) -> dict[str, str | int | float | bool]:
-        """The settings as scalars; what is not set is omitted."""
+        """The settings as scalars; unset settings are omitted."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in UNRECORDED}
         limits = {f"budget_{name}": getattr(self.budget, name) for name in Budget.__slots__} if self.budget else {}
         threshold = (self.domain or Domain()).threshold

@@ -61,11 +61,11 @@ class UnknownSelectionError(OptimizerError, ValueError):
 
 
 class SampleError(LMError):
-    """One request failed for a reason of its own, such as a lost worker: its sample has no answer, others may."""
+    """One request failed for a reason of its own, such as a lost worker: only its sample has no answer."""
 
 
 class UnavailableError(LMError):
-    """What answers or judges is lost for good, such as a cluster: no request will be answered. Its message says why."""
+    """The LM or the judge is lost for good, such as a cluster: no request will be answered. The message says why."""
 
 
 class RunStopped(Exception):

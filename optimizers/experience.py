@@ -1,4 +1,4 @@
-"""The record of a run: what was solved, every iteration, every attempt.
+"""The record of a run: solved tasks, every iteration, every attempt.
 
 Invariants: one entry per solved task; iterations and attempts are in the order of the algorithm, not of completion;
 every figure of a run follows from this record alone; a record is immutable, and JSON keeps all of it except the Python
@@ -261,13 +261,13 @@ class Experience:
 
     @property
     def costs(self) -> dict[str, float]:
-        """What the answers to this run's tasks cost, where they have a cost."""
+        """The costs of the answers to this run's tasks, if they have costs."""
         own = set(self.tasks)
         return {e.task_key: e.cost for e in self.entries if e.task_key in own and e.cost is not None}
 
     @property
     def quadrants(self) -> Quadrants:
-        """The answers to this run's tasks by its verdict and by the one on what was held out."""
+        """The answers to this run's tasks by the run's verdict and by the held-out verdict."""
         own = set(self.tasks)
         solutions = [entry.held_out for entry in self.entries if entry.task_key in own]
         return Quadrants.of(solutions, tuple(self.refused.values()))

@@ -1,4 +1,4 @@
-"""The filter function sigma (paper, Section 3.1): the one answer by which a solved task is remembered.
+"""The filter function sigma (paper, Section 3.1): it chooses the answer that represents a solved task.
 
 Invariants: the choice is one of the candidates; the same candidates, keys, lengths and random state give the same
 choice; how often an answer is sampled affects only which answer represents its group, not which group wins.

@@ -1,4 +1,4 @@
-"""Answers judged once more at the end of a run, on what no answer was chosen by.
+"""Answers judged once more at the end of a run, on data that chose no answer.
 
 A solution is an answer that passed. It may have passed by chance, or as it fits what it was tried on.
 One that falls is marked in the record: it counts as it was scored, but is no demonstration.
@@ -21,7 +21,7 @@ SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class HeldOutVerdict:
-    """What an answer is on what nothing was chosen by.
+    """The verdict on an answer by data that chose no answer.
 
     Attributes:
         answer: `unknown` where it could not be judged.
@@ -43,7 +43,7 @@ It returns a verdict for each of both, None for one that was not judged.
 
 @dataclass(frozen=True, slots=True)
 class Quadrants:
-    """Answers by the verdict of the run and by that on what was held out.
+    """Answers by the run's verdict and by the held-out verdict.
 
     Attributes:
         both: Solutions that pass.

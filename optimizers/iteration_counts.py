@@ -1,4 +1,4 @@
-"""What came of an iteration's samples, updated as they finish, so that no sample has to be kept for it."""
+"""The counts of an iteration's samples, updated as samples finish, so that no sample has to be kept for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What LM calls cost, per named predictor.
+"""The cost of LM calls, per named predictor.
 
 Invariants: every call is counted once, also if it fails; tokens paid for and tokens of answers from DSPy's cache
 never share a column; counts only grow; adding is safe from several threads.

@@ -1,4 +1,4 @@
-"""LMs that record what they spend: `metered` copies of the LMs a program uses, made for one sample.
+"""LMs that record their tokens: `metered` copies of the LMs that a program uses, made for one sample.
 
 Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is recorded
 for the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures

@@ -111,7 +111,7 @@ class PerQuery(dspy.Module):
         return {**super().dump_state(json_mode=json_mode), **own}
 
     def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Takes over what `dump_state` gave."""
+        """Takes over a state of `dump_state`."""
         rest = {name: value for name, value in state.items() if name not in ("solved", "trials")}
         super().load_state(rest, allow_unsafe_lm_state=allow_unsafe_lm_state)
         types = ProgramTypes(self.program)
@@ -137,7 +137,7 @@ class PerQuery(dspy.Module):
 
 
 def trials_of(experience: Experience, domain: Domain) -> Sequence[Trial]:
-    """What every task was shown in every iteration of a run and what came of it; none if its attempts are not known."""
+    """The demonstrations and results of every task in every iteration of a run; none if its attempts are not known."""
     trials, attempts = Trials(domain.closeness), groupby(experience.attempts, lambda attempt: attempt.iteration)
     made = {index: list(group) for index, group in attempts}
     for result in experience.iterations if made else ():

@@ -26,7 +26,7 @@ class ProgressBar(BaseObserver):
         self._right: set[str] = set()
 
     def run_started(self, event: RunStarted) -> None:
-        """Starts from what an earlier run solved."""
+        """Starts with the solutions of an earlier run."""
         self._tasks, self._solved, self._tokens = len(event.tasks), len(event.solved), 0
 
     def iteration_started(self, event: IterationStarted) -> None:

@@ -127,7 +127,7 @@ class Run:
 
     @property
     def window(self) -> Window:
-        """What is known of the LM's context window."""
+        """The known size of the LM's context window."""
         return self.context.window(self.spending.tokens)
 
     @property

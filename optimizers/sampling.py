@@ -380,7 +380,7 @@ class Sampler:
 
 
 def call_of(program: dspy.Module) -> Callable[..., Any]:
-    """What runs a program: its `forward`, or its `aforward` if that is all it has."""
+    """The method that runs a program: its `forward`, or its `aforward` if it has no other."""
     synchronous = hasattr(type(program), "forward") or not hasattr(type(program), "aforward")
     return program if synchronous else program.acall  # type: ignore[no-any-return]
 

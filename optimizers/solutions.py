@@ -1,4 +1,4 @@
-"""The solved tasks of a run, D in Algorithm 1, and what every task has cost.
+"""The solved tasks of a run, D in Algorithm 1, and the tokens spent on every task.
 
 Invariants: entries are in task order; a task that has an entry keeps one; with costs its answer never becomes dearer.
 """
@@ -66,13 +66,13 @@ def representative(
 
 
 def rank(domain: Domain, task: TaskExample, outputs: Outputs) -> tuple[float, Any]:
-    """What decides between right answers, the smaller the better: the cost, if the domain has any, then the length."""
+    """The order of right answers, lower is better: the cost, if the domain has any, then the length."""
     cost = 0.0 if domain.cost is None else domain.cost(task.example, outputs)
     return math.inf if cost is None else cost, domain.length(outputs)
 
 
 class Solutions:
-    """The entries of a run's tasks, D, by key; at first what an earlier run learned.
+    """The entries of a run's tasks, D, by key; at first those of an earlier run.
 
     Attributes:
         refused: By task, what the closest wrong answer is on what nothing was chosen by.
@@ -98,7 +98,7 @@ class Solutions:
 
     @property
     def costs(self) -> dict[str, float]:
-        """What the answers cost, where they have a cost."""
+        """The costs of the answers, if they have costs."""
         found = {key: self.entries[key].cost for key in self._tasks if key in self.entries}
         return {key: cost for key, cost in found.items() if cost is not None}
 
@@ -112,7 +112,7 @@ class Solutions:
         return mean_pass_at(self.entries.values(), self._tasks, k, pooled=pooled)
 
     def spend(self, task: TaskExample, tokens: TokenCount) -> None:
-        """Adds what an iteration spent on a task."""
+        """Adds the tokens that an iteration spent on a task."""
         self._spent[task.key] = self._spent.get(task.key, TokenCount()) + tokens
 
     def choose(
@@ -153,7 +153,7 @@ class Solutions:
         return better(self._domain, task, entry, self.entries.get(task.key))
 
     def hold_out(self, refused: Mapping[str, Outputs], seconds: float) -> None:
-        """Marks the entries of the run's tasks, each once, with what their answers are on what nothing was chosen by.
+        """Marks the entries of the run's tasks, each once, with the held-out verdicts on their answers.
 
         `refused` has wrong answers by task: those are judged, too, that a small share of the run's time suffices for,
         which took so many `seconds`.

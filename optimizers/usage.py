@@ -1,4 +1,4 @@
-"""What a request used: the tokens that the provider reports, repaired or estimated where the report cannot be right.
+"""The tokens of a request, as the provider reports them; an impossible report is repaired or estimated.
 
 Invariants: a report never discards an answer; each dimension is judged alone: a whole number that the text allows is
 kept, and everything else is estimated from the text and labelled so; what an LM's own `price` says is spent is spent.
@@ -26,7 +26,7 @@ def estimate_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an LM costs, in dollars per million tokens.
+    """The price of an LM, in dollars per million tokens.
 
     Attributes:
         prompt: Input tokens.

@@ -29,7 +29,7 @@ exit codes: 0 the page is written, 2 a bad option or file, 3 an LM or the record
 
 
 class AblateOptions(Config):
-    """What the command does beside the runs."""
+    """Options of the command beside those of the runs."""
 
     output: str | None = output_option("where the page goes (default: a folder in mlruns)", "DIR", writable_folder)
     as_json: Json = False

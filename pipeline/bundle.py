@@ -1,4 +1,4 @@
-"""`python -m pipeline.bundle TASK [IMPL] -o DIR`, `--check DIR`: a program, and what a reviewer needs to trust it."""
+"""`python -m pipeline.bundle TASK [IMPL] -o DIR`, `--check DIR`: a program with the evidence that a reviewer needs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,7 +25,7 @@ exit codes: 0 the bundle is written, or all that it says holds, 1 the program do
 
 
 class BundleOptions(Config):
-    """What to bundle or to check, and who wrote it."""
+    """The program to bundle or the bundle to check, and its author."""
 
     task: str | None = option(
         None, "a task file, or a benchmark name such as gemm/1", "TASK", nargs="?", positional=True

@@ -28,7 +28,7 @@ exit codes: 0 at least one task is solved, 1 none is, 2 a bad option or file,
 
 
 class CompileOptions(Config):
-    """What the command does beside the run itself."""
+    """Options of the command beside those of the run."""
 
     output: str | None = output_option(
         "where to write the compiled program (default: a new file in mlruns/programs)", "FILE", writable_file

@@ -1,4 +1,4 @@
-"""`python -m pipeline.cost TASK [IMPL]`: what a program costs the chip."""
+"""`python -m pipeline.cost TASK [IMPL]`: the cost of a program on the chip."""
 
 import sys
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def _sizes(text: str) -> str:
 
 
 class CostOptions(Config):
-    """Sizes, the chip, and what to print."""
+    """Sizes, the chip, and the form of the output."""
 
     language: LanguageName = None
     sizes: str | None = option(
@@ -56,7 +56,7 @@ class CostOptions(Config):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints what a program costs; returns 1 if a program fails its checks."""
+    """Prints the cost of a program; returns 1 if a program fails its checks."""
     given = Parser(NAME, "Shows the cost of a program: memory, off-chip traffic, operations, time and queues.", EPILOG,
                    ProgramName, CostOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), CostOptions.of(given)

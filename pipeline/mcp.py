@@ -31,7 +31,7 @@ exit codes: 0 the client ended the session, 2 a bad option or folder, 130 interr
 
 
 class ServerOptions(Config):
-    """What is served, and how."""
+    """The content and the transport of the server."""
 
     folder: str = option(..., "the folder with the task files that clients may name", "FOLDER", positional=True)
     http: bool = option(False, "serve HTTP on 127.0.0.1 in place of stdin and stdout")

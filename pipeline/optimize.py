@@ -33,7 +33,7 @@ exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad opti
 
 
 class OptimizeOptions(Config):
-    """What to make small, and where the program goes."""
+    """The figure to minimize, and the place of the program."""
 
     language: LanguageName = None
     objective: Figure = option("memory", "the figure to minimize; the other figures break ties")

@@ -28,7 +28,7 @@ says so), 2 a bad option or file, 3 the LM can't be used, 130 interrupted"""
 
 
 class SkillOptions(Config):
-    """What the skill contains, and whether it is measured."""
+    """The content of the skill, and whether it is measured."""
 
     output: str = output_option("the folder of the skill, whose name it bears", "DIR", writable_folder, required=True)
     program: str | None = option(None, "a compiled program, whose verified solutions the skill shows", "P")

@@ -37,7 +37,7 @@ MANY = OptionGroup("several programs")
 
 
 class VerifyOptions(Config):
-    """Which programs, and what to show beside the verdicts."""
+    """The programs, and the output beside the verdicts."""
 
     task: tuple[str, ...] = option(
         ...,

@@ -1,4 +1,4 @@
-"""What the LMs see: DSPy signatures over the structural IR, their base prompts, and the adapter that speaks YAML.
+"""The text that LMs see: DSPy signatures over the structural IR, their base prompts, and the YAML adapter.
 
 Without the structural IR (`signatures.bare`), the same signatures and prompts in plain Python.
 """

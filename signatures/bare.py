@@ -46,7 +46,7 @@ def render_script(task: Task) -> str:
 
 
 def format_note(task: Task) -> str:
-    """What a proposer must know of number formats, as comments; nothing for a task that names none but fp32."""
+    """A note on number formats for proposers, as comments; empty for a task that names only fp32."""
     if not task.names_formats:
         return ""
     names = ", ".join(format_.name for format_ in FORMATS.values() if format_ in task.formats)

@@ -1,4 +1,4 @@
-"""An answer that is one of several texts: what a request says to have a server choose among them, and how it is read.
+"""An answer that is one of several texts: the request that makes a server choose, and the reading of the answer.
 
 grammar             llama.cpp: a GBNF grammar
 structured_outputs  vLLM: a list of choices
@@ -25,7 +25,7 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def choice_settings(kind: ChoiceKind, choices: Sequence[str]) -> dict[str, Any]:
-    """What a request for one of several texts gets beside its messages, as keyword arguments of an LM.
+    """The settings of a request for one of several texts, as keyword arguments of an LM.
 
     Args:
         kind: How the server chooses.

@@ -53,7 +53,7 @@ class Correction(Task):
 
 
 class Reference(Strict):
-    """What one primitive does, or one pattern of usage, with solved examples (paper, Figures 14 and 17)."""
+    """A primitive, or a pattern of usage, with solved examples (paper, Figures 14 and 17)."""
 
     name: str
     desc: str

@@ -1,4 +1,4 @@
-"""What proposer, guardian (paper, Section 4.1) and refiner are asked: a program, its correction, its repair."""
+"""The requests to proposer, guardian (paper, Section 4.1) and refiner: a program, its correction, its repair."""
 
 from __future__ import annotations
 

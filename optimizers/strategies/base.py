@@ -1,4 +1,4 @@
-"""The contract between a run and the selection strategy that decides what it shows next."""
+"""The contract between a run and its selection strategy, which chooses the next demonstrations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SelectForTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DemoSet:
-    """What one iteration shows, and its name in the record.
+    """The demonstrations of one iteration, and its name in the record.
 
     Attributes:
         label: Name of the iteration, such as `HM_2`: in the record, in the name of its MLflow run up to `_`, in charts
@@ -82,7 +82,7 @@ class Progress(Protocol):
 
     @property
     def trials(self) -> Sequence[Trial]:
-        """What every task was shown in every finished iteration, and what came of it, in order."""
+        """The demonstrations and results of every task in every finished iteration, in order."""
 
     @property
     def nearest_misses(self) -> Mapping[str, Mapping[str, Any]]:
@@ -105,7 +105,7 @@ class Progress(Protocol):
 
 @runtime_checkable
 class Selection(Protocol):
-    """Decides what a run shows next.
+    """Chooses the demonstrations of a run's next iteration.
 
     Contract: all state of a run is in `progress`, so one strategy serves several runs; the same progress gives the
     same demonstration sets, so that a run can be repeated and resumed.

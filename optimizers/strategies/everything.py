@@ -12,7 +12,7 @@ from optimizers.strategies.levels import hardest_first
 
 
 class Everything(Cycles):
-    """All of D, hardest first: what `adaptive` does with one level."""
+    """All of D, hardest first, as `adaptive` with one level."""
 
     name: ClassVar[str] = "everything"
 

@@ -1,4 +1,4 @@
-"""`hybrid`: the paper's levels of difficulty, and within each what covers the task and has helped."""
+"""`hybrid`: the paper's levels of difficulty, and within each level the tasks that cover the task and have helped."""
 
 from __future__ import annotations
 

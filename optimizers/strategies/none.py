@@ -1,4 +1,4 @@
-"""`none` and `resample`: no demonstrations, one pass or passes until a limit; the controls of what learning brings."""
+"""`none` and `resample`: no demonstrations, one pass or passes until a limit; the controls of learning."""
 
 from __future__ import annotations
 

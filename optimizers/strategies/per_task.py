@@ -20,7 +20,7 @@ MOST = 8
 
 
 class PerTask(Cycles):
-    """Cycles over pools of solved tasks; from a pool, every unsolved task is shown what suits it.
+    """Cycles over pools of solved tasks; a pool offers every unsolved task the demonstrations that suit it.
 
     A task is compared by the structures of its inputs and of its nearest miss, its best wrong answer so far. The
     compiled program, which serves any task, carries what suits all tasks of the run taken together.
@@ -74,7 +74,7 @@ class Chooser:
         return hardest_first(pick.entry for pick in picks)
 
     def for_all(self, tasks: Iterable[TaskExample]) -> list[Entry]:
-        """What suits all tasks together, the most useful first, within the tokens that demonstrations may have."""
+        """The demonstrations that suit all tasks together, the most useful first, within the token budget."""
         query = frozenset[object]().union(*map(self._query, tasks))
         picks = self._strategy.pick(query, self._pool, self._weights, self._progress.max_demo_tokens)
         return [pick.entry for pick in picks]

@@ -1,4 +1,4 @@
-"""What strategies that choose per task know about demonstrations: structures, their weights, sizes, and values.
+"""The data of strategies that choose per task: structures of demonstrations, weights, sizes, and values.
 
 A structure is any hashable feature of a task or of its answer, as `Domain.features` returns them. Rare structures weigh
 more: w(f) = log(1 + n / df(f)), where df(f) of the n solved tasks have f.
@@ -50,11 +50,11 @@ class Weights:
         self._weights = {structure: math.log1p(len(solved) / count) for structure, count in counts.items()}
 
     def total(self, structures: Structures) -> float:
-        """Summed weight; structures that no solved task has weigh nothing."""
+        """The summed weight; structures that no solved task has weigh 0."""
         return math.fsum(self._weights.get(structure, 0.0) for structure in structures)
 
     def similarity(self, one: Structures, other: Structures) -> float:
-        """The weighted Jaccard index, in [0, 1]: the weight that both have over the weight that one of them has."""
+        """The weighted Jaccard index, in [0, 1]: the common weight over the weight of the union."""
         union = self.total(one | other)
         return self.total(one & other) / union if union else 0.0
 
@@ -64,7 +64,7 @@ class Weights:
 
 
 def candidates_of(progress: Progress, entries: Sequence[Entry]) -> list[Candidate]:
-    """The entries with what is known about them, in their order."""
+    """The entries with their structures, sizes and values, in their order."""
     values = utilities(progress.trials)
     return [
         Candidate(

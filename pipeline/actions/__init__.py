@@ -1,1 +1,1 @@
-"""What the commands do once their options are parsed: imported when there is work to do, as it loads torch and DSPy."""
+"""The work of the commands after their options are parsed; the import loads torch and DSPy."""

@@ -1,4 +1,4 @@
-"""What a task's author can do where no draft was right: what the drafts never used or reached, and what would help."""
+"""Advice on an unsolved task: parts that no draft used or reached, and changes that may help."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SATURATED = 0.1
 
 @dataclass(frozen=True)
 class Advice:
-    """Why a task is unsolved, as far as its drafts show, and what to change.
+    """The likely reasons why a task is unsolved, and changes that may help.
 
     Functions that no draft uses, outputs that no draft returns with their declared type, the draft that got furthest,
     and what would help, in sentences.
@@ -55,7 +55,7 @@ class Advice:
         return "\n".join([*self.lines(), *nearest])
 
     def lines(self) -> list[str]:
-        """Lines for people: what to do, and what no draft uses or reaches."""
+        """Lines for people: advice, and the parts that no draft uses or reaches."""
         lines = [f"  to do: {hint}" for hint in self.hints]
         if self.unused_functions:
             lines.append(f"  functions that no draft uses: {', '.join(self.unused_functions)}")

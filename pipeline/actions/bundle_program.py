@@ -174,7 +174,7 @@ class _Found:
 
     @property
     def cost(self) -> Mapping[str, Any] | None:
-        """What the program costs on the default chip."""
+        """The cost of the program on the default chip."""
         if not isinstance(self._spoken, Prices):
             return None
         figures = {**self._spoken.cost_of(self._item)[1], "program": PROGRAM}
@@ -189,7 +189,7 @@ class _Found:
         return self._spoken.test_script(self._task, str(self._item.text), self._dtype)
 
     def held_out(self, seed: int) -> HeldOutFinding | None:
-        """What the program is at sizes and inputs drawn from a seed."""
+        """The verdict on the program at sizes and inputs drawn from a seed."""
         judge = holding_out(LocalWorkers(1), seed, self._language)
         claim = dspy.Example(task=self._task), {"impl": self._item.text}
         verdict = judge([claim], [], 0.0)[0] if judge else None

@@ -245,7 +245,7 @@ def as_json(result: JobResult, plan: Request | Resumed) -> dict[str, Any]:
 
 
 def print_summary(result: JobResult) -> None:
-    """Prints the result, and what the authors of unsolved tasks can do."""
+    """Prints the result, and advice on unsolved tasks."""
     summary.print_summary(result)
     advice, stdout = _advice(result), console()
     for name, each in list(advice.items())[:MOST_ADVISED]:

@@ -1,4 +1,4 @@
-"""`pipeline.compile --dry-run`: what a run takes at least and at most, without asking the LM anything.
+"""`pipeline.compile --dry-run`: the least and the most that a run takes, without a request to the LM.
 
 At least: one pass that solves every task, with answers of one token. At most: passes as many as Algorithm 1 can make,
 each prompt as long as its demonstrations or the context window allow, each answer as long as `--max-tokens` allows,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
-    """What a run takes at least, and at most.
+    """The least and the most that a run takes.
 
     Raises:
         UsageError: There is a limit in dollars, and no known price.
@@ -114,7 +114,7 @@ def total(bounds: Iterable[DryRunBounds]) -> DryRunBounds:
 
 
 def table(found: Mapping[str, tuple[int, DryRunBounds, DryRunBounds]], heading: str) -> Table:
-    """For people: by configuration, the runs to make, and what they take at least and at most; and their sum."""
+    """For people: the runs of each configuration, the least and the most that they take, and the sum."""
     rows = figures_table(heading, "runs", "requests", "tokens in", "tokens out", "dollars")
     runs = sum(count for count, _, _ in found.values())
     whole = runs, total(least for _, least, _ in found.values()), total(most for _, _, most in found.values())

@@ -60,7 +60,7 @@ MOST_REPAIRED = 12
 
 @dataclass
 class Progress:
-    """What the stages have found so far, by the task's name."""
+    """The programs that the stages have found so far, by the task's name."""
 
     solutions: dict[str, list[Solution]] = field(default_factory=dict)
     offers: dict[str, Offer] = field(default_factory=dict)
@@ -76,11 +76,11 @@ class Progress:
     """The same without the present stage."""
 
     def offer(self, name: str) -> Offer:
-        """What is offered for a solved task."""
+        """The offer for a solved task."""
         return self.offers.get(name) or Offer.unpriced(self.solutions[name])
 
     def advice(self, task: Task) -> Advice:
-        """What would help with an unsolved task."""
+        """Advice on an unsolved task."""
         search = self.searches.get(task.name)
         missed, exhausted = (search.missed, search.reason == "exhausted") if search else (None, False)
         return advise(task, self.attempts.get(task.name, ()), missed, exhausted=exhausted, proposer=self.proposer)
@@ -123,7 +123,7 @@ class Stages:
     splitting: Splitting = field(default_factory=Splitting)
 
     def run(self) -> Progress:
-        """The LM first, then search and repairs side by side; an interrupt ends them and keeps what was found."""
+        """The LM first, then search and repairs side by side; an interrupt ends them and keeps the programs found."""
         progress = Progress()
         try:
             with open_workers(self.config, self.name) as workers:
@@ -240,7 +240,7 @@ class Stages:
 
 
 def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], texts: Mapping[str, str]) -> Generated:
-    """Runs the stages, and writes what was found to each task's files; comments in the task files' `texts` are kept.
+    """Runs the stages, and writes the programs to each task's files; comments in the task files' `texts` are kept.
 
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.

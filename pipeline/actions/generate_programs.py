@@ -82,7 +82,7 @@ def output_files(
 
 
 def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConfig, objective: Objective) -> Generated:
-    """Samples a program until each task has a verified answer, and writes what was found.
+    """Samples a program until each task has a verified answer, and writes the answers.
 
     `name` is the command's, for messages; `objective` says what is preferred among the rewrites of the right answer.
 
@@ -233,7 +233,7 @@ def synthesize(
     cluster: ClusterConfig,
     splitting: Splitting,
 ) -> Generated:
-    """Searches for each task's program without an LM, and writes what was found.
+    """Searches for each task's program without an LM, and writes the programs.
 
     `name` is the command's, for messages; `limits` are those of a task; `objective` says what is preferred among the
     programs found; `splitting` says when and how tasks are split.
@@ -306,7 +306,7 @@ def search_clean(
     workers: Workers,
     offering: Offering,
 ) -> Iterator[tuple[StepTask, SearchOutcome]]:
-    """Searches for programs that pass under stress, for solved tasks none of whose programs do; yields what it finds.
+    """Searches for programs that pass under stress, for solved tasks without such a program; yields its findings.
 
     Raises:
         TaskError: A task's own code fails.

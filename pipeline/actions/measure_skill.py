@@ -68,7 +68,7 @@ class Measured:
         return self.difference[1] > 0
 
     def text(self) -> str:
-        """The figures as Markdown, and what follows from them."""
+        """The figures as Markdown, with the conclusion."""
         mean, low, high = (100 * value for value in self.difference)
         rows = [
             f"| {label} | {100 * fmean(rates.values()):.1f} % | {sum(map(bool, rates.values()))} |"

@@ -1,4 +1,4 @@
-"""What `pipeline.generate` offers of a task's verified programs: the preferred one, and what the others cost."""
+"""The offers of `pipeline.generate`: a task's preferred program, and the costs of its alternatives."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Offering:
         return Solution(impl, draft, by, detail, findings=self.metric.findings(task, impl))
 
     def offer(self, task: AnyTask, found: Sequence[Solution]) -> Offer:
-        """The programs found, and what rewrites make of them, where no other is as cheap in every figure.
+        """The programs found and their rewrites, without those that another program matches in every figure.
 
         `found` are one program or more, none of them priced. A program that can't be priced is offered without figures.
         """
@@ -196,7 +196,7 @@ def _rewritten(text: str, solution: Solution, variant: Variant) -> Solution:
 
 
 def findings_of(written: Mapping[str, WrittenOffer]) -> dict[str, list[str]]:
-    """What is to be warned of in the programs that are offered first, by task."""
+    """Warnings about the programs that are offered first, by task."""
     return {name: list(offer.offer.best.findings) for name, offer in written.items() if offer.offer.best.findings}
 
 
@@ -239,7 +239,7 @@ class WrittenOffer:
         }
 
     def lines(self) -> Iterator[str]:
-        """The files or the program, what is to be warned of, and a table of what the programs cost, if of several."""
+        """The files or the program, the warnings, and, for several programs, a table of their costs."""
         best = self.offer.best
         yield from [shown(file) for file in self.files] or best.impl.strip().splitlines()
         yield from (f"warning: {finding}" for finding in best.findings)

@@ -1,4 +1,4 @@
-"""Programs of one task: what they cost the chip, cheaper ones, their dataflow as a picture, and their pytest script."""
+"""Programs of one task: their costs, cheaper rewrites, their dataflow as a picture, and their pytest script."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _TRIED = 8
 
 
 class Optimized(NamedTuple):
-    """What came of a program.
+    """The result for a program.
 
     Attributes:
         given: The given program, without needless Copies.
@@ -134,7 +134,7 @@ def draw_program(name: str, text: str | None, path: str) -> None:
 
 
 def cost_of(item: Item) -> tuple[str, dict[str, Any]]:
-    """What a program that passes costs on the default chip: as tables, and as JSON.
+    """The cost of a passing program on the default chip: as tables, and as JSON.
 
     Raises:
         UsageError: The task's code fails.

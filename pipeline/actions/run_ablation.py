@@ -189,7 +189,7 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
 
 
 def estimate(plan: AblationPlan, earlier: Earlier) -> dict[str, tuple[int, DryRunBounds, DryRunBounds]]:
-    """What each run that is left takes at least and at most, by LM and method; one, or none where it has finished.
+    """The least and the most that each remaining run takes, by LM and method; none for a finished run.
 
     Raises:
         UsageError: There is a limit in dollars, and no known price.

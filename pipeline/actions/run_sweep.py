@@ -140,7 +140,7 @@ def is_finished(run: Any) -> bool:
 
 
 def estimate(sweep: Sweep) -> dict[str, tuple[int, DryRunBounds, DryRunBounds]]:
-    """By configuration, the runs that are left to make, and what they take together at least and at most.
+    """By configuration, the remaining runs, and the least and the most that they take together.
 
     A run that is matched to another takes at most the tokens of that run, which are known once it has finished.
 

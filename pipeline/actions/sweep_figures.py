@@ -1,4 +1,4 @@
-"""What `pipeline.sweep` prints and draws: means, intervals, paired differences, and curves of its finished runs."""
+"""The figures of `pipeline.sweep`: means, intervals, paired differences, and curves of its finished runs."""
 
 from __future__ import annotations
 

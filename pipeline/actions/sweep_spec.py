@@ -1,4 +1,4 @@
-"""The file of a sweep: settings that its runs share, values whose combinations are runs, and what to compare."""
+"""The file of a sweep: settings that its runs share, values whose combinations are runs, and comparisons."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def summarize(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchSummar
 
 
 def verdict_line(label: str, verdict: ProgramVerdict) -> str:
-    """A program's line: its verdict, its name, and what failed first."""
+    """A program's line: its verdict, its name, and the first failure."""
     if verdict.error is not None:
         return f"unusable  {label}"
     warned = f"  ({counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""

@@ -92,7 +92,7 @@ class Skill:
 
 
 def make_skill(learned: Mapping[str, SolvedTask]) -> Skill:
-    """The skill of the language, with what a compiled program has learned."""
+    """The skill of the language, with the solutions of a compiled program."""
     prompt = packaged_prompt()
     paths = sorted((DOCS / "cookbook").glob("*.yaml"))
     recipes = {path.stem: solved for path in paths if (solved := read_task(path).solved()) is not None}

@@ -71,7 +71,7 @@ class SavedPredictor(_Saved):
 
 
 class SavedNeeds(_Saved):
-    """What the program's longest request takes, as measured with the LM that it was compiled with.
+    """The size of the program's longest request, as measured with the LM of its compilation.
 
     Attributes:
         characters: The prompt with the longest of the tasks that the program was compiled on.
@@ -262,7 +262,7 @@ def _loaded(
 
 
 def rules_broken(language: str | None, task: Any, text: str) -> Sequence[Diagnostic]:
-    """What is wrong with a text from elsewhere as far as it shows without a run, in a language of a name."""
+    """The errors of a foreign text that are found without a run, in a language of a name."""
     spoken = registry.find(language)
     return spoken.unrun(task, text) if isinstance(spoken, ChecksClaims) else spoken.check(task, text)
 

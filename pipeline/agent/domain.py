@@ -1,4 +1,4 @@
-"""The optimizers' view of STeP programs, and what tasks and programs are compared by.
+"""The optimizers' view of STeP programs, and the structures by which tasks and programs are compared.
 
 Structures are texts, so that a record can show them:
 

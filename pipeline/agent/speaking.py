@@ -1,4 +1,4 @@
-"""What the agent's predictors are told and asked for, in a language of a name; None for the default."""
+"""The instructions and requests of the agent's predictors, in a language of a name; None for the default."""
 
 from __future__ import annotations
 

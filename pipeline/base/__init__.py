@@ -1,1 +1,1 @@
-"""What every part of the pipeline may use: errors, paths, files, versions, choices, the configuration of a run."""
+"""The base of the pipeline: errors, paths, files, versions, choices, the configuration of a run."""

@@ -38,7 +38,7 @@ class Origin(_Part):
 
 
 class HeldOutFinding(_Part):
-    """What the program is at sizes and inputs that were drawn for the bundle."""
+    """The verdict on the program at sizes and inputs that were drawn for the bundle."""
 
     seed: int
     answer: Literal["passed", "failed", "unknown"]
@@ -47,7 +47,7 @@ class HeldOutFinding(_Part):
 
 
 class Bundle(_Part):
-    """What `bundle.json` says."""
+    """The content of `bundle.json`."""
 
     format: Literal[1] = 1
     task: str

@@ -1,4 +1,4 @@
-"""The values that options accept by name, each written once; nothing but `typing` is imported here."""
+"""The values that options accept by name, each written once; the module imports only `typing`."""
 
 from typing import Literal, get_args
 

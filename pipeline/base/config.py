@@ -210,7 +210,7 @@ Tasks = Annotated[
 
 
 class SkillsConfig(Config):
-    """What the base prompt takes from earlier runs."""
+    """Options for patterns that the base prompt takes from earlier runs."""
 
     skills: Natural = EARLIER_RUNS.option(
         0,

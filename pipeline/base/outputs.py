@@ -1,4 +1,4 @@
-"""What `--json` prints: one object on stdout, of the schema version and the form given here (docs/schemas).
+"""The output of `--json`: one object on stdout, of the schema version and the form given here (docs/schemas).
 
     Output
     ├── ErrorOutput       any command that ends without a result: exit codes 2, 3 and 130
@@ -110,7 +110,7 @@ def warning_line(finding: Finding) -> str:
 
 
 class ExactFinding(_Part):
-    """What exact arithmetic says of a program that passes."""
+    """The answer of exact arithmetic for a passing program."""
 
     answer: Literal["proved", "different", "unknown"] = Field(
         description="Whether it equals the reference for all inputs at the sizes, differs, or neither is known."
@@ -206,7 +206,7 @@ class CompileOutput(_Measured):
 
 
 class DryRunBounds(_Part):
-    """What a run takes: requests, input and output tokens, and dollars, null where the price is unknown."""
+    """The requests, input and output tokens, and dollars of a run; null if the price is unknown."""
 
     requests: int
     prompt: int
@@ -251,7 +251,7 @@ class OfferedProgram(_Part):
 
 
 class GeneratedTask(_Part):
-    """What came of one task."""
+    """The result for one task."""
 
     model_config = ConfigDict(extra="allow")
     passed: bool
@@ -329,7 +329,7 @@ class SweepOutput(Output):
 
 
 class ConfigurationBounds(_Part):
-    """What the runs of a configuration that are left to make take together."""
+    """The requests, tokens and dollars of a configuration's remaining runs together."""
 
     runs: int
     least: DryRunBounds
@@ -351,7 +351,7 @@ class AblateDryRunOutput(Output):
 
 
 class CostOutput(_Open):
-    """What `pipeline.cost` found of one program; with `--compare`, `programs` has the same of each."""
+    """The result of `pipeline.cost` for one program; with `--compare`, `programs` has a result for each."""
 
     command: Literal["cost"] = "cost"
     warnings: tuple[str, ...] = Field((), description="Warnings about the task.")

@@ -1,4 +1,4 @@
-"""Secrets never leave a command: what it prints, and what it records, passes through here.
+"""Secrets never leave a command: all that it prints or records passes through here.
 
 A secret is the value of an environment variable whose name says so, user and password of an address, and a password,
 key or token in its query.
@@ -55,7 +55,7 @@ def secret_names() -> list[str]:
 
 
 def without_secrets(address: str) -> str:
-    """An address without user, password, and what in its query is a secret."""
+    """An address without user, password, and secrets in its query."""
     return _QUERY.sub(r"\1", _CREDENTIALS.sub("", address)) if "://" in address else address
 
 

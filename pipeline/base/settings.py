@@ -1,4 +1,4 @@
-"""The machinery of settings: fields with options, checked values, and what a resumed run may change."""
+"""The machinery of settings: fields with options, checked values, and the settings that a resumed run may change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.base.errors import UsageError
 
 @dataclass(frozen=True)
 class Option:
-    """What a field's type and default don't say about its option on the command line.
+    """The properties of a command-line option beyond its field's type and default.
 
     Attributes:
         resume: Whether the option of a resumed run is `fixed`, so that only the same value may be given, may be

@@ -1,4 +1,4 @@
-"""What commands print: plain text, whatever others wrote into it, and no secrets."""
+"""The output of commands: plain text without secrets, even if it quotes foreign text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of others made safe to show: completions, names from files, and messages of servers and authors' code."""
+"""Foreign text made safe to show: completions, names from files, and messages of servers and authors' code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks solved over what was spent, by configuration: the curve that compares ways to learn, and their control."""
+"""Solved tasks over tokens and samples, by configuration: the curve that compares learning with its control."""
 
 from __future__ import annotations
 

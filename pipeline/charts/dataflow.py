@@ -1,4 +1,4 @@
-"""Pictures of a program's dataflow, drawn by Graphviz: primitives as boxes, streams as edges, and what they cost."""
+"""Pictures of a program's dataflow, drawn by Graphviz: primitives as boxes, streams as edges, and their costs."""
 
 from __future__ import annotations
 

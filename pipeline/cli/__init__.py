@@ -1,1 +1,1 @@
-"""What the commands share: options, progress display, summaries."""
+"""Shared parts of the commands: options, progress display, summaries."""

@@ -11,7 +11,7 @@ from pipeline.cli.junit import clean
 
 
 def as_text(report: LanguageCheckOutput) -> str:
-    """A line for each property, what is broken or skipped below it, and the sum."""
+    """A line for each property, its broken or skipped cases below it, and the sum."""
     return "\n".join(_lines(report))
 
 
@@ -32,7 +32,7 @@ def _lines(report: LanguageCheckOutput) -> Iterator[str]:
 
 
 def junit_report(report: LanguageCheckOutput) -> str:
-    """One suite with a test case for each case: what is broken is a failure."""
+    """One suite with a test case for each case; a broken case is a failure."""
     counts = {
         "tests": str(len(report.cases)),
         "failures": str(report.broken),

@@ -1,4 +1,4 @@
-"""What programs cost, as tables for people and as JSON."""
+"""The costs of programs, as tables for people and as JSON."""
 
 from __future__ import annotations
 

@@ -66,5 +66,5 @@ def _first_line(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text with what XML can't hold, or a terminal would act on, made visible."""
+    """The text with visible escapes for characters that XML can't hold or a terminal would act on."""
     return _NOT_XML.sub("\ufffd", visible(text))

@@ -1,4 +1,4 @@
-"""What the codes of findings stand for, a sentence each: the rules of a SARIF log."""
+"""The meaning of each finding's code, a sentence each: the rules of a SARIF log."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ _STAGES: Mapping[str, str] = {
 
 
 def rule_text(code: str, stage: str) -> str:
-    """A sentence on what a code stands for; for that of another language, on what its stage does."""
+    """A sentence on the meaning of a code; for a code of another language, on its stage."""
     return _CODES.get(code) or _STAGES.get(stage) or f"A finding at stage {stage}."

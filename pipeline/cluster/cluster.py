@@ -43,7 +43,7 @@ EMPTY_SECONDS = 300.0
 
 
 class Scheduler(Protocol):
-    """What is asked of `pipeline.cluster.connection.Connection`."""
+    """The methods that `pipeline.cluster.connection.Connection` provides."""
 
     address: str
 
@@ -55,7 +55,7 @@ class Scheduler(Protocol):
         """Seconds since each node was last heard from, and the id of its process."""
 
     def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
-        """A future of what a function returns on a node."""
+        """A future of a function's result on a node."""
 
 
 class Membership:

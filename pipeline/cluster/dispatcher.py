@@ -44,7 +44,7 @@ PAUSE = 3.0
 
 
 class Transport(Protocol):
-    """What carries calls to nodes."""
+    """Carries calls to nodes."""
 
     def exchange(
         self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], patience: float
@@ -114,7 +114,7 @@ class Dispatcher:
             return call.future
 
     def present(self, nodes: Mapping[str, int]) -> None:
-        """These nodes may be used, with so many workers each; what others were doing is lost."""
+        """These nodes may be used, with so many workers each; the calls of other nodes are lost."""
         self._post(partial(self._update, dict(nodes)))
 
     def fail(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What nodes have to do: calls, the pools that they belong to, and how many of them a node may have."""
+"""The load of nodes: calls, their pools, and the number of calls that a node may have."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass(eq=False)
 class NodeLoad:
-    """A node, and what it has to do.
+    """A node and its load.
 
     Attributes:
         workers: Processes in each of its pools.

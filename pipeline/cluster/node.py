@@ -1,4 +1,4 @@
-"""What runs on a node, in its Dask worker process.
+"""The part that runs on a node, in its Dask worker process.
 
 - A node has a mailbox for each client and kind of call, with a pool of killable workers. Only these unpickle calls,
   import PyTorch and run an author's code; calls of two groups, such as two tasks, never share a process.
@@ -43,7 +43,7 @@ class Software:
     numpy: str
 
     def differences(self, other: Software) -> str:
-        """What differs, with both values: `torch 2.13.0 here, 2.12.1 there`; empty if nothing does."""
+        """The differences, with both values: `torch 2.13.0 here, 2.12.1 there`; empty without any."""
         return ", ".join(
             f"{field.name} {mine} here, {theirs} there"
             for field in fields(self)
@@ -89,7 +89,7 @@ Numbered = tuple[int, str, bytes]
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What a node says of itself.
+    """A node's facts about itself.
 
     Attributes:
         workers: Processes in each of its pools.
@@ -104,7 +104,7 @@ class NodeFacts:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a call.
+    """The result of a call.
 
     Attributes:
         seconds: How long it ran, by the clock.
@@ -210,7 +210,7 @@ _MAILBOXES: dict[tuple[str, str], Mailbox] = {}
 
 
 def facts(dask_worker: Any) -> NodeFacts:
-    """What the client must know of this node, whose Dask worker Dask itself passes."""
+    """The facts that the client needs about this node, whose Dask worker Dask itself passes."""
     daemonic = bool(multiprocessing.current_process().daemon)
     return NodeFacts(installed(), dask_worker.state.nthreads, daemonic, os.getpid())
 
@@ -257,7 +257,7 @@ def group_of(group: str, call: bytes) -> str:
 
 
 def run_pickled(group: str, call: bytes) -> tuple[float, str]:
-    """Seconds of a pickled call, and what it returned or raised, as `isolation.answers` writes it.
+    """The seconds of a pickled call, and its result or exception, as `isolation.answers` writes it.
 
     Raises:
         MemoryError: The call exceeded the memory limit, which ends the worker.

@@ -1,4 +1,4 @@
-"""What a language is to the core: one protocol that every language has, and those that it may offer beside it.
+"""The interface of a language: a protocol that every language has, and optional protocols.
 
 A language is an object that an entry point of the group `adaptive_step.languages` names; see `registry`. The core asks
 `isinstance` whether it offers more, and never what it is called. A command that needs an offer which a language lacks
@@ -76,7 +76,7 @@ class Language(Protocol):
         """The program in an LM's answer; the answer itself where nothing resembles one. Never raises."""
 
     def check(self, task: Any, text: str) -> Sequence[Diagnostic]:
-        """What is wrong with a program as far as its text shows, in this process: it must run none of it."""
+        """The errors of a program that its text shows, found in this process without running any of it."""
 
     def judge(self, task: Any, text: str, limits: Any) -> Verdict:
         """The verdict on a program, reached in a worker process, so that it may run what it must.
@@ -95,7 +95,7 @@ class Language(Protocol):
         """
 
     def structures(self, task: Any, text: str | None) -> frozenset[str]:
-        """What a task, and a program for it if there is one, are compared by to choose demonstrations."""
+        """The structures of a task, and of a program for it if there is one, by which demonstrations are chosen."""
 
 
 # --- what a language may offer beside it ------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class RecognizesPrograms(Protocol):
 
 @runtime_checkable
 class OffersTools(Protocol):
-    """What an LM may call while it proposes: `--proposer react`."""
+    """The tools of an LM that proposes: `--proposer react`."""
 
     tools: Sequence[Callable[..., Any]]
 
@@ -215,7 +215,7 @@ class Draws(Protocol):
 
 @runtime_checkable
 class Prices(Protocol):
-    """What a program costs: `--objective`, `pipeline.verify --cost`."""
+    """The cost of a program: `--objective`, `pipeline.verify --cost`."""
 
     def cost_of(self, item: Any) -> tuple[str, dict[str, Any]]:
         """The cost of a `pipeline.cli.program_arguments.Item`, as tables and as JSON.
@@ -230,7 +230,7 @@ class Prices(Protocol):
 
 @runtime_checkable
 class Rewrites(Protocol):
-    """Right programs rewritten so that they cost less: `pipeline.optimize`, and what `pipeline.generate` offers."""
+    """Right programs rewritten so that they cost less: `pipeline.optimize`, and the offers of `pipeline.generate`."""
 
     def explored(self, task: Any, text: str, executor: Any, figure: str, most: int, chip: Any = None) -> Any:
         """A `step_runtime.rewriting.optimizing.Explored`, or the diagnostics of a program that fails a check.
@@ -251,7 +251,7 @@ class Proves(Protocol):
     """Programs proved equal to their references: `pipeline.verify --exact`."""
 
     def proved(self, task: Any, text: str, limits: Any) -> Any | None:
-        """What exact arithmetic says of a program that passes, for a worker process to find."""
+        """The answer of exact arithmetic for a passing program, found in a worker process."""
 
 
 @runtime_checkable
@@ -306,7 +306,7 @@ class Simplifies(Protocol):
 
 @runtime_checkable
 class Advises(Protocol):
-    """What the author of an unsolved task can do."""
+    """Advice for the author of an unsolved task."""
 
     def advice(self, task: Any, attempts: Sequence[Any], proposer: Any = None) -> Any:
         """Advice with `to_dict`, `lines` and `render`.
@@ -320,7 +320,7 @@ class Advises(Protocol):
 
 @runtime_checkable
 class Classifies(Protocol):
-    """Classes of tasks in figures, by what a right program for them takes."""
+    """Classes of tasks in figures, by the needs of a right program."""
 
     def class_of(self, name: str) -> str | None:
         """The class of one of the language's own tasks; None for another."""

@@ -19,7 +19,7 @@ _TOKENS = 32
 
 
 def find_choice_kind(lm: dspy.LM) -> tuple[ChoiceKind, TokenCount]:
-    """How an LM's server chooses among texts, and what it took to find out.
+    """The way in which an LM's server chooses among texts, and the tokens spent to find it.
 
     A first request names another word in each way that a server may choose: the answer says which is followed. Where
     none is, a second request tries a JSON schema.

@@ -121,7 +121,7 @@ def prepare_choosing(lm: dspy.LM) -> None:
 
 
 def probe(lm: dspy.LM, temperatures: Sequence[float] = (ONLY,)) -> TokenCount:
-    """Asks for one word at each temperature, with the settings that samples use; returns what that took.
+    """Asks for one word at each temperature, with the settings that samples use; returns the tokens spent.
 
     Raises:
         LMError: The LM can't be used.
@@ -198,7 +198,7 @@ def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
 
 
 def reason(error: Exception, model: str, api_base: str | None) -> str:
-    """One line on why an LM can't be used, and what to do about it."""
+    """One line with the reason why an LM can't be used, and a remedy."""
     text = re.sub(r"^\[[^\]]*\]\s*", "", str(error))
     message = text.partition("\n")[0].strip() or type(error).__name__
     keys = list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b", text)))

@@ -1,4 +1,4 @@
-"""What is known of a model without asking it anything that costs: its price, its context window, the tokens of a text.
+"""Facts about a model that are known without a paid request: its price, its context window, the tokens of a text.
 
 Sources are LiteLLM's model data, of which DSPy ships a copy, and the model list of an OpenAI-compatible server, such as
 vLLM's and llama.cpp's.

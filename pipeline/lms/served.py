@@ -1,4 +1,4 @@
-"""`ServedLM`: a `dspy.LM` whose native connection copes with what servers do beyond DSPy's client.
+"""`ServedLM`: a `dspy.LM` whose connection copes with server behavior that DSPy's client does not handle.
 
 - A redirect of status 307 or 308 is followed; the key goes to no other host.
 - Token counts that are not whole numbers from 0 on are repaired, or removed from the reply, where DSPy's client would
@@ -151,6 +151,6 @@ class MarkingLM(ServedLM):
 
 
 def constant_part(messages: list[dict[str, Any]]) -> CacheConfig:
-    """What to cache of a request: all but its last message."""
+    """The part of a request to cache: all but its last message."""
     turns = sum(message["role"] != "system" for message in messages)
     return CacheConfig(prefix_until_index=turns - 2) if turns > 1 else CacheConfig(prefix="stable")

@@ -39,7 +39,7 @@ class Example:
     path: Path | None = None
 
     def shown(self) -> Example:
-        """The example without what could steer a reader, as a demonstration is shown."""
+        """The example without parts that could steer a reader, as a demonstration is shown."""
         solved = SolvedTask(shown_task(self.solved.task), printable(self.solved.program))
         return replace(self, solved=solved)
 

@@ -1,4 +1,4 @@
-"""What the server's tools return beside text: typed results, whose JSON Schema a client is told."""
+"""The typed results of the server's tools beside their text; clients get their JSON Schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Result(BaseModel):
 
 
 class CheckedProgram(_Result):
-    """What the checks that need no run found."""
+    """The findings of the checks without a run."""
 
     passed: bool
     stage: str | None = Field(description="The first stage that failed; null if every check passes.")
@@ -33,7 +33,7 @@ class ExplainedProgram(ProgramVerdict):
 
 
 class ProgramCost(_Result):
-    """What a program costs a chip."""
+    """The cost of a program on a chip."""
 
     cost: Mapping[str, Any] = Field(description="As `pipeline.cost --json` prints it.")
 
@@ -54,7 +54,7 @@ class NearExamples(_Result):
 
 
 class GeneratedProgram(_Result):
-    """What `pipeline.generate` found for one task."""
+    """The result of `pipeline.generate` for one task."""
 
     passed: bool
     program: str | None = Field(description="The verified program; null if none was found.")

@@ -1,4 +1,4 @@
-"""The server's resources and prompts: the language and the cookbook, and what each of the agent's roles is told."""
+"""The server's resources and prompts: the language, the cookbook, and the instructions of the agent's roles."""
 
 from __future__ import annotations
 

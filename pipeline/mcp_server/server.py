@@ -1,4 +1,4 @@
-"""The server itself: what it offers, and its two transports, stdin and stdout or HTTP on the loopback interface."""
+"""The server: its offers, and its two transports, stdin and stdout or HTTP on the loopback interface."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def make_server(
 
     @contextlib.asynccontextmanager
     async def started(_: MCPServer[Any]) -> AsyncIterator[None]:
-        """Starts the workers, once stdin and stdout are the transport's alone; imports what tools need meanwhile."""
+        """Starts the workers, once stdin and stdout are the transport's alone; imports the tools' modules meanwhile."""
         importing = threading.Thread(target=language, name="imports", daemon=True)
         importing.start()
         await anyio.to_thread.run_sync(pool)

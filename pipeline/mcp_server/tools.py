@@ -1,4 +1,4 @@
-"""The server's tools: what the commands do, for one program of one task below the folder that the server was given.
+"""The server's tools: the work of the commands, for one program of one task below the server's folder.
 
 A program is text that is parsed and never run. A task's own code runs in isolated workers, as for `pipeline.verify`.
 """
@@ -161,7 +161,7 @@ class Toolbox:
     def checked(
         self, task: str, program: str | None, *, explain: bool = False, values: bool = False, run: bool = True
     ) -> Checked:
-        """What a worker found of a program, or of the task's own `impl`.
+        """A worker's verdict on a program, or on the task's own `impl`.
 
         Raises:
             ToolError: The task or the program can't be used.

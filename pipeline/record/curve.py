@@ -1,4 +1,4 @@
-"""What a recorded run had solved after each of its iterations, what it had spent by then, and its control."""
+"""The solved tasks and spent tokens of a recorded run after each iteration, and of its control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thread does for a run while it is being written: the heartbeat, and uploads of what is not in the store yet.
+"""A thread that serves a run while it is written: the heartbeat, and uploads of new attempts.
 
 Another machine can take over the run with the attempts of a minute ago: they are uploaded in numbered parts while an
 iteration runs, beside the `attempts.jsonl.gz` that replaces them at its end. A part's name has the owner's term, so
@@ -92,7 +92,7 @@ class Heartbeat:
             delete(self._client, self.run_id, [name for name in names if Path(name).match(PARTS)])
 
     def tick(self) -> None:
-        """Does what is due."""
+        """Does the work that is due."""
         now = self._clock()
         try:
             if now - self._beaten >= ownership.BEAT_SECONDS:

@@ -64,13 +64,13 @@ def iteration_metrics(result: IterationResult) -> dict[str, float]:
 
 
 def cost_metrics(result: IterationResult) -> dict[str, float]:
-    """What the best answer to each solved task costs after an iteration, where the run has an objective."""
+    """The cost of the best answer to each solved task after an iteration, if the run has an objective."""
     costs = {f"cost/{task}": cost for task, cost in result.costs.items()}
     return costs | ({"tasks_improved": len(result.improved)} if costs else {})
 
 
 def within_bounds(costs: Mapping[str, float], bounds: Mapping[str, float], tasks: int) -> dict[str, float]:
-    """The shares of tasks whose best answer costs at most p times what any program does, for some p.
+    """The shares of tasks whose best answer costs at most p times the bound, for some p.
 
     Tasks without a bound are never within one; the shares are taken over all `tasks`.
     """
@@ -125,7 +125,7 @@ def held_out_metrics(experience: Experience) -> dict[str, float]:
 
 
 def held_out_record(experience: Experience) -> dict[str, Any]:
-    """What answers are on what was held out, as JSON data: the quadrants, the solutions and refused answers by task."""
+    """The held-out verdicts on answers, as JSON data: the quadrants, the solutions and refused answers by task."""
     own = set(experience.tasks)
     solutions = {e.task_key: asdict(e.held_out) for e in experience.entries if e.task_key in own and e.held_out}
     refused = {name: asdict(verdict) for name, verdict in experience.refused.items()}

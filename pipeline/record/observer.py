@@ -173,7 +173,7 @@ class MLflowObserver(BaseObserver):
         self._close(STATUS.get(experience.stopped, "FINISHED"))
 
     def run_failed(self, experience: Experience, error: BaseException) -> None:
-        """Records what was sampled, and why the run ended, and ends it as failed."""
+        """Records the samples and the reason of the end, and ends the run as failed."""
         if self.run_id is None or self._folder is None:
             return
         experience.dump(self._root / "experience.json", attempts=False)

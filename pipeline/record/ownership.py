@@ -134,7 +134,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Ownership:
-    """What the store says of a run's owner; a run that was recorded without owners has term 0."""
+    """The store's record of a run's owner; a run that was recorded without owners has term 0."""
 
     term: int
     owner: Owner | None

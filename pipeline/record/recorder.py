@@ -296,7 +296,7 @@ class Recorder(BaseObserver):
                 self._client.log_text(self.run_id, solved, f"solutions/{path_of(name)}.yaml")
 
     def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
-        """Records what the best answers cost, and how many tasks are within some multiples of the bound.
+        """Records the costs of the best answers, and the numbers of tasks within some multiples of the bound.
 
         `bounds` has what any program of each task costs at least; it is empty for a figure without a bound.
         """

@@ -45,7 +45,7 @@ def in_store(uri: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Registered:
-    """What was registered, by address."""
+    """The registered objects, by address."""
 
     model: str
     prompts: tuple[str, ...]

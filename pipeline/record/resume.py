@@ -1,4 +1,4 @@
-"""Earlier runs in the store: finding one, resuming one that was interrupted, and loading what one learned.
+"""Earlier runs in the store: finding, resuming, and loading the experience of a run.
 
 A run's artifact `request.json` holds its settings and its tasks, even if their files have changed
 since; its `attempts.jsonl.gz` hold every answer; its `experience.json`, once it has ended, holds what it learned; its
@@ -121,7 +121,7 @@ def tuned(client: MlflowClient, run_id: str) -> Agent | None:
 
 
 def load_experience(text: str, tasks: Sequence[Task], language: str | None = None) -> Experience:
-    """Loads what an earlier run learned, from its `experience.json` or by a text that `open_run` accepts.
+    """Loads the experience of an earlier run, from its `experience.json` or by a text that `open_run` accepts.
 
     Raises:
         UsageError: No such run or file exists, it learned nothing or has not finished, or a task has changed since.

@@ -1,4 +1,4 @@
-"""A program as text for people: streams named by what made them, their types as comments, chains on one line."""
+"""A program as text for people: streams named after their functions, types as comments, chains on one line."""
 
 from __future__ import annotations
 

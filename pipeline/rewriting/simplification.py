@@ -116,7 +116,7 @@ def simplified(task: Task, text: str, passes: Callable[[str], bool]) -> str:
 
 
 def annotated(task: Task, text: str) -> str:
-    """A program's text with its streams named by what made them, and their types as comments.
+    """A program's text with its streams named after their functions, and their types as comments.
 
     The text itself, if it does not parse or would have more lines of code.
     """

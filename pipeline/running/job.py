@@ -114,7 +114,7 @@ def start_job(
 
 @dataclass(frozen=True)
 class CompileJob:
-    """A recorded run, and what it runs."""
+    """A recorded run, and its request."""
 
     request: Request
     lms: LMs

@@ -1,4 +1,4 @@
-"""What a compiled program has learned: its demonstrations, without those that verification refuses."""
+"""The demonstrations of a compiled program, without those that verification refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from step_runtime.tasks.task import SolvedTask
 
 
 def learned_agent(source: str, tell: Callable[[str], None], workers: Workers | None = None) -> Agent:
-    """The agent of a compiled program, named by its file or its address; `tell` is given what is refused.
+    """The agent of a compiled program, named by its file or its address; `tell` gets the refusals.
 
     Raises:
         UsageError: It is not a compiled program.

@@ -110,7 +110,7 @@ def open_program(
 
 
 def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
-    """The agent with the demonstrations that fit the LM's context window with any task, and what a user should know.
+    """The agent with the demonstrations that fit the LM's context window with any task, and a note for the user.
 
     How many tokens a character takes is known from the LM that the program was compiled with.
     """
@@ -154,7 +154,7 @@ def with_temperatures(config: AnySamplingConfig, model: str) -> AnySamplingConfi
 
 
 def temperature_note(model: str) -> str:
-    """What to say of an LM that takes one temperature; empty for others."""
+    """The note on an LM that takes one temperature; empty for other LMs."""
     return f"{model} takes temperature {temperatures.ONLY:g} only, and is sampled at it" if takes_one(model) else ""
 
 
@@ -247,7 +247,7 @@ def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
 
 
 def mined_skills(config: RunConfig, experience: Experience | None) -> list[Skill]:
-    """The skills that the settings ask for, from what an earlier run solved."""
+    """The skills that the settings ask for, mined from an earlier run's solutions."""
     entries = experience.entries if experience and config.skills else ()
     shown = [entry for entry in entries if not entry.fallen]
     return mine([SolvedTask(each.inputs["task"].without_impl(), each.outputs["impl"]) for each in shown], config.skills)

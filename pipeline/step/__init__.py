@@ -1,1 +1,1 @@
-"""STeP as the first language of the seam: what the core asks of a language, answered by `step_runtime`."""
+"""STeP as a language of the pipeline, implemented by `step_runtime`."""

@@ -172,7 +172,7 @@ class Step:
         return task_class(name)
 
     def advice(self, task: Task, attempts: Sequence[Any], proposer: ProposerKind | None = None) -> Advice:
-        """What drafts never used or reached, and what would help."""
+        """The parts that drafts never used or reached, and advice."""
         return advise(task, attempts, proposer=proposer)
 
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:

@@ -139,7 +139,7 @@ def _version_of(language: str) -> str:
 
 @functools.cache
 def verifier_version() -> str:
-    """A digest of what verdicts depend on besides task and program: the language's code, Python and torch."""
+    """A digest of the verifier, on which verdicts depend: the language's code, Python and torch."""
     digest = hashlib.sha256(f"{platform.python_version()} {torch.__version__} {platform.machine()}".encode())
     root = Path(step_runtime.__file__).parent
     for path in sorted(root.rglob("*.py")):

@@ -99,7 +99,7 @@ def checking_pool(
 
 
 def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checked:
-    """What a worker found, or what its loss means; `name` is the task's until its file is read."""
+    """A worker's verdict, or the meaning of its loss; `name` is the task's until its file is read."""
     try:
         return future.result()
     except WorkerLost as error:
@@ -271,7 +271,7 @@ _HIDDEN = "exact-different"
 
 
 def with_exact(checked: Checked, found: ExactVerdict | None) -> Checked:
-    """The verdict with what exact arithmetic says; a difference is a warning, as the inputs hide it."""
+    """The verdict with the answer of exact arithmetic; a difference is a warning, as the inputs hide it."""
     if found is None:
         return checked
     exact = ExactFinding(answer=found.answer, reason=found.reason, bits=found.bits, sizes=found.sizes)

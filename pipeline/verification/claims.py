@@ -85,7 +85,7 @@ def refusals(
 
 
 def message(refused: Sequence[Refusal], count: int, source: str) -> str:
-    """What to say of refused claims of `source`, one line each; empty for none."""
+    """The messages on refused claims of `source`, one line each; empty for none."""
     if not refused:
         return ""
     head = f"{len(refused):,} of {counted(count, 'program')} of {source} refused, as verification denies them:"

@@ -30,7 +30,7 @@ _LONGEST = 300
 def holding_out(
     workers: Workers, seed: int, language: str | None, tell: Callable[[str], None] = lambda line: None
 ) -> HoldOut | None:
-    """What judges answers once more, for a domain; None for a language that does not offer it.
+    """The held-out judge of a domain's answers; None for a language without one.
 
     Args:
         workers: Where programs are judged, in a pool of their own, as its processes import what proves.

@@ -76,7 +76,7 @@ class ProgramLimits(Config):
 def verification_settings(
     seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None, sandbox: Sandbox | None = None
 ) -> PoolSettings:
-    """What workers that verify are started with, on whichever machine; they find a language that is named imported.
+    """The settings of workers that verify, on any machine; a named language is imported there.
 
     Raises:
         UsageError: The language runs its programs, and this machine's cells are not confined.
@@ -125,7 +125,7 @@ def remember_folder(name: str, content: str, folder: Path) -> None:
 
 
 def files_of(*args: Any, **_: Any) -> tuple[str, ...]:
-    """What the code of a call's task may read: the files in its folder, and its file of functions."""
+    """The files that the code of a call's task may read: those in its folder, and its file of functions."""
     path = getattr(args[0], "path", args[0] if len(args) == 1 else None) if args else None
     if not isinstance(path, str):
         folder = _FOLDERS.get(task_of(*args))

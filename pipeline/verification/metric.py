@@ -79,7 +79,7 @@ class Metric:
         return self._judged(task, text)[0]
 
     def findings(self, task: Task, text: str) -> tuple[str, ...]:
-        """What `pipeline.verify` warns of in a program that passes, a line each: what fails on stress inputs.
+        """The warnings of `pipeline.verify` about a passing program, a line each: failures on stress inputs.
 
         Raises:
             TaskError: The task cannot be used.

@@ -264,7 +264,7 @@ class WorkerPool(Executor):
 
 
 def settle(future: Future[Any], answer: bytes, result: Any = None) -> None:
-    """Gives what a call returned or raised to its future; an answer that is none is the loss of its worker.
+    """Gives a call's result or exception to its future; an invalid answer is the loss of its worker.
 
     Args:
         future: The call's.

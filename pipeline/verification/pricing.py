@@ -66,7 +66,7 @@ AnswerCost = Callable[[Any, Mapping[str, Any]], float | None]
 
 
 def answer_cost(executor: Executor, figure: Figure) -> AnswerCost:
-    """What a right answer costs by one figure on the default chip; None if its cost can't be found.
+    """The cost of a right answer by one figure on the default chip; None if it can't be found.
 
     Every program is priced once, by the executor. Safe to call from any number of threads.
     """
@@ -87,7 +87,7 @@ def answer_cost(executor: Executor, figure: Figure) -> AnswerCost:
 
 
 def task_bounds(executor: Executor, tasks: Sequence[Any], figure: Figure) -> dict[str, float]:
-    """What any program of each task costs at least by one figure, where there is such a bound."""
+    """The least cost of any program of each task by one figure, if there is such a bound."""
     found = {}
     for task in tasks:
         try:
@@ -121,7 +121,7 @@ def price(
 def rewrite(
     name: str, content: str, chip: Chip, text: str, objective: Figure, limit: int
 ) -> Explored | tuple[Diagnostic, ...]:
-    """What rewrites of a program lead to, or the findings of its check."""
+    """The programs that rewrites of a program lead to, or the findings of its check."""
     try:
         return explored(_costs(name, content, chip.model_dump_json()), text, objective, limit)
     except Rejected as rejected:
@@ -135,7 +135,7 @@ def figure_of(name: str, content: str, text: str, figure: Figure) -> float | Non
 
 
 def bound_of(name: str, content: str, figure: Figure) -> float | None:
-    """What any program of a task costs at least by one figure on the default chip; None for one without a bound."""
+    """The least cost of any program of a task by one figure on the default chip; None without a bound."""
     bound: float | None = getattr(_costs(name, content, DEFAULT_CHIP.model_dump_json()).bound(), figure, None)
     return bound
 

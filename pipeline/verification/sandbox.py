@@ -1,4 +1,4 @@
-"""What cells are confined to, as the command line or the environment says it, for all pools of this process.
+"""The confinement of cells by command line or environment, for all pools of this process.
 
 `ADAPTIVE_STEP_SANDBOX` is `auto`, the default, `require` or `off`; `ADAPTIVE_STEP_ALLOW_READ` names files and folders,
 separated as in PATH. The command line sets both, so that processes which the command starts do as it does.
@@ -73,7 +73,7 @@ def use(given: Mapping[str, Any]) -> str:
 
 
 def applied() -> str:
-    """What confines the cells of this machine, for the record: such as `landlock 7, seccomp`, or `off`."""
+    """The confinement of this machine's cells, for the record, such as `landlock 7, seccomp`, or `off`."""
     return "off" if current().mode == "off" else str(Means.here())
 
 
@@ -90,7 +90,7 @@ def required(language: str) -> Sandbox:
 
 
 def current() -> Sandbox:
-    """What the environment says.
+    """The mode in the environment.
 
     Raises:
         UsageError: It names no known mode.

@@ -163,7 +163,7 @@ def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
 
 
 def lost_at_message(path: Path, error: WorkerLost) -> str:
-    """What to say of a file whose code cost a worker: the line of the snippet, and at which sizes."""
+    """The message on a file whose code cost a worker: the line of the snippet, and the sizes."""
     from step_runtime.tasks.reader import line_of_snippet
 
     snippet, at, sizes = notes.snippet(error.at).partition(" at ")

@@ -1,4 +1,4 @@
-"""What runs tasks' own code, in worker processes; their server imports it before it forks them.
+"""The calls that run tasks' own code, in worker processes; their server imports it before it forks them.
 
 - Nothing here is to be called but through a pool: an author's code may hang, crash, or take all memory.
 - What one call was lost at is not run again: a program that comes to the same primitive with the same input gets a
@@ -58,7 +58,7 @@ class WorkerKilled(Exception):
 
 
 def verdict_of(future: Future[Verdict], stages: Sequence[str] = STAGES) -> Verdict:
-    """What a worker found, or the verdict on a program that the worker did not survive.
+    """A worker's verdict, or the verdict on a program that the worker did not survive.
 
     Args:
         future: Of a call that gives a verdict.
@@ -121,7 +121,7 @@ def check(name: str, content: str, text: str, limits: ProgramLimits | None = Non
 
 
 def exact(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> ExactVerdict | None:
-    """What exact arithmetic says of a program that passes.
+    """The answer of exact arithmetic for a passing program.
 
     Raises:
         TaskError: The task cannot be used.
@@ -133,7 +133,7 @@ def exact(name: str, content: str, text: str, limits: ProgramLimits | None = Non
 
 
 def hold_out(name: str, content: str, text: str, seed: int) -> HeldOut:
-    """What a program is at sizes and inputs that are drawn from a seed.
+    """The verdict on a program at sizes and inputs that are drawn from a seed.
 
     Raises:
         TaskError: The task cannot be used.
@@ -189,7 +189,7 @@ def scopes(name: str, content: str) -> tuple[Scope, ...]:
 
 
 def stress(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> tuple[Diagnostic, ...]:
-    """What goes wrong with a program that passes on stress inputs.
+    """The failures of a passing program on stress inputs.
 
     Raises:
         TaskError: The task cannot be used.
@@ -201,7 +201,7 @@ def stress(name: str, content: str, text: str, limits: ProgramLimits | None = No
 
 
 def explain_values(name: str, content: str, text: str, dtype: str, limits: ProgramLimits | None) -> str | None:
-    """Where a program's values part from the reference's; None for one that fails otherwise, or passes.
+    """The first difference between a program's values and the reference's; None if it passes or fails otherwise.
 
     Raises:
         TaskError: The task cannot be used, or its reference failed.

@@ -15,7 +15,7 @@ from pipeline.verification.pool import WorkerPool
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """What a pool of workers is made with; see `WorkerPool`.
+    """The settings of a pool of workers; see `WorkerPool`.
 
     Attributes:
         seconds: Processor time of one call.

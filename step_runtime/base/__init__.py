@@ -1,1 +1,1 @@
-"""What everything in the language builds on: errors, element types, shapes, functions, streams."""
+"""The base of the language: errors, element types, shapes, functions, streams."""

@@ -1,4 +1,4 @@
-"""What can go wrong, and how it is reported.
+"""The errors of the language, and their form.
 
     StepError
     ├── ChipError            a chip's file is wrong
@@ -140,7 +140,7 @@ class Diagnostic:
     hint: str | None = None
 
     def __post_init__(self) -> None:
-        """Shortens what would be too long to read, such as a type of very many dims."""
+        """Shortens texts that are too long to read, such as a type of very many dims."""
         object.__setattr__(self, "message", shortened(self.message))
         if any(len(detail) > _LONGEST_PART for detail in self.details):
             object.__setattr__(self, "details", tuple(map(shortened, self.details)))

@@ -1,4 +1,4 @@
-"""The number formats of elements: what a task file calls them, and what numbers they hold; see `docs/formats.md`.
+"""The number formats of elements: their names in task files, and their numbers; see `docs/formats.md`.
 
 fp32 is the format of a computation: it is not rounded to, and both sides of a verification compute it in float64, so
 that its rounding decides nothing. All other formats are held in torch's type of the format.
@@ -98,5 +98,5 @@ _OTHER_NAMES: Mapping[str, str] = {
 
 
 def suggestion(word: str) -> str | None:
-    """What a name from elsewhere is called here; None if it is not known."""
+    """The name here of a format with another name elsewhere; None if it is not known."""
     return _OTHER_NAMES.get(word)

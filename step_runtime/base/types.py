@@ -128,7 +128,7 @@ DType: TypeAlias = Scalar | Multihot | Buffer | STuple
 
 @dataclass(frozen=True)
 class StreamType:
-    """What is known of a stream before the program runs: element type, and dims innermost first."""
+    """The static type of a stream: element type, and dims innermost first."""
 
     dtype: DType
     shape: tuple[Dim, ...]
@@ -161,7 +161,7 @@ def is_wide(*dtypes: DType) -> bool:
 
 
 def without_format(dtype: DType) -> DType:
-    """The type with every format replaced by fp32: what two types share that differ only in formats."""
+    """The type with every format replaced by fp32; equal for types that differ only in formats."""
     if isinstance(dtype, STuple):
         return STuple(map(without_format, dtype.components))
     if isinstance(dtype, Buffer):

@@ -1,4 +1,4 @@
-"""What a program costs the chip: memory, off-chip traffic, operations, time and queues, from its checked graph alone.
+"""The cost of a program on a chip: memory, off-chip traffic, operations, time and queues, from its checked graph.
 
 - chip: the chip, its YAML file, and what torch's operators count as
 - operations: the operations of a function, by its recorded operators

@@ -1,4 +1,4 @@
-"""What a chip is like, as far as a program's cost depends on it, and the YAML file that says so."""
+"""The properties of a chip that decide a program's cost, and their YAML file."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ class Chip(BaseModel):
 
     @property
     def weights(self) -> dict[str, Weight]:
-        """What every operator counts as, by name."""
+        """The weight of every operator, by name."""
         return {**DEFAULT_WEIGHTS, **self.operations}
 
     def cycles(self, operations: int) -> int:
-        """What one call of a function of so many operations takes."""
+        """The cycles of a call with so many operations."""
         return ceil(operations / self.rate)
 
     def transfer(self, bits: int) -> int:

@@ -1,4 +1,4 @@
-"""Which of several programs no other beats: the Pareto front of their costs."""
+"""The Pareto front of several programs' costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def figures_key(figures: Figures, objective: Figure) -> tuple[float, ...]:
-    """What decides between two programs: the objective, then the other figures in their order."""
+    """The order of two programs: by the objective, then by the other figures in their order."""
     return (figures[objective], *(figures[figure] for figure in FIGURES if figure != objective))
 
 
@@ -27,7 +27,7 @@ def beats(one: Figures, other: Figures) -> bool:
 def pareto_front(
     programs: Iterable[T], figures: Callable[[T], Figures], objective: Figure, valid: Callable[[T], bool] | None = None
 ) -> list[T]:
-    """The programs that no other beats, the cheapest by the objective first; of equals the first.
+    """The programs that no other program beats, the cheapest by the objective first; of equal programs the first.
 
     `valid` is asked only of those that nothing before has beaten.
     """

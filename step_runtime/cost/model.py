@@ -20,7 +20,7 @@ from step_runtime.program.graph import Program, StreamId
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What one primitive costs.
+    """The cost of one primitive.
 
     Attributes:
         memory: Bits that it holds on chip.
@@ -65,7 +65,7 @@ class Spill:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a program costs at given sizes.
+    """The cost of a program at given sizes.
 
     Attributes:
         sizes: The value of every symbol.

@@ -35,7 +35,7 @@ class Deadline:
         return cls(inf, inf, wall)
 
     def passed(self) -> str | None:
-        """What was used up, in words; None while there is time left."""
+        """The exceeded limit, in words; None while there is time left."""
         if time.thread_time() > self.processor:
             return f"{self.seconds:g} s of processor time"
         if time.monotonic() > self.wall:

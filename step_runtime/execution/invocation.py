@@ -1,4 +1,4 @@
-"""Calls an author's function on one element, and checks what it returns against its declaration."""
+"""Calls an author's function on one element, and checks its result against its declaration."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _number(value: float, element: Element, who: str) -> Tensor:
 
 
 def unsupported(value: Tensor) -> str | None:
-    """Why the simulator does not compute with a tensor, or None for one that it does."""
+    """The reason why the simulator can't compute with a tensor; None if it can."""
     if type(value) not in _PLAIN:
         found = f"a {type(value).__name__}"
     elif value.layout is not torch.strided or value.is_nested:

@@ -1,4 +1,4 @@
-"""Collects what is wrong in a program while its syntax tree is walked."""
+"""Collects a program's errors while its syntax tree is walked."""
 
 from __future__ import annotations
 

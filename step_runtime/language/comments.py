@@ -1,4 +1,4 @@
-"""Makes text that others wrote safe to show to an LM, by one rule for programs, tasks and what is said about them.
+"""Makes foreign text safe to show to an LM, by one rule for programs, tasks and messages about them.
 
 A comment, a string, an annotation or a name is shown as it is unless it could steer its reader: it
 
@@ -105,7 +105,7 @@ def harmless_title(title: str, most_words: int = MOST_WORDS) -> str:
 
 @functools.lru_cache(maxsize=1024)  # the same demonstrations stand in thousands of requests
 def printable(text: str) -> str:
-    """A program's text without what could steer a reader, and no character that is not printable."""
+    """A program's text without parts that could steer a reader, and with printable characters only."""
     text = _all_escaped(text)
     source = read(text)
     if source.diagnostics:
@@ -122,7 +122,7 @@ def printable(text: str) -> str:
 
 
 def printable_code(text: str) -> str:
-    """A piece of a task's Python without what could steer a reader, and no character that is not printable."""
+    """A piece of a task's Python without parts that could steer a reader, and with printable characters only."""
     text = _all_escaped(text)
     lines = textwrap.dedent(text).split("\n")
     try:
@@ -256,7 +256,7 @@ def _all_escaped(text: str) -> str:
 
 
 def undivided(text: str) -> str:
-    """A text without what divides a request: field markers and control tokens."""
+    """A text without field markers and control tokens, which divide a request."""
     return _MARKER.sub("[ [", text).replace("<|", "< |")
 
 
@@ -267,7 +267,7 @@ def unordered(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text that quotes lines of a program and words of a task, such as a verdict's, without what could steer."""
+    """A text that quotes a program or a task, such as a verdict's, without parts that could steer a reader."""
     return unordered("\n".join(map(_quoted_line, text.split("\n"))))
 
 

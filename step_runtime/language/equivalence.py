@@ -327,7 +327,7 @@ def _joined(name: str, one: _Bindings | None, other: _Bindings) -> _Bindings:
 
 @dataclass(frozen=True)
 class Description:
-    """What a graph computes, regardless of the order of independent primitives.
+    """The computation of a graph, regardless of the order of independent primitives.
 
     Every stream is described by the primitive that made it, its place among the results and the descriptions
     of what that primitive consumed; transparent ones are omitted. The affine rule is checked before: a

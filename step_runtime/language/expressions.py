@@ -137,7 +137,7 @@ class Expressions:
         return is_unknown(value, lambda steps: self.spend(where, steps))
 
     def foreign(self, findings: Sequence[Finding]) -> None:
-        """Reports what is not of the language in code that is not walked.
+        """Reports foreign syntax in code that is not walked.
 
         Raises:
             InvalidCode: There is any.

@@ -20,7 +20,7 @@ Finding = tuple[str, hints.Advice, ast.AST]
 
 
 class UnreadCode:
-    """What is foreign in code that is not walked.
+    """The foreign syntax in code that is not walked.
 
     Args:
         known: The scope's names, with their values.

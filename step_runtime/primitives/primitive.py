@@ -34,7 +34,7 @@ class Operand(NamedTuple):
 
 @dataclass
 class Rules:
-    """What a type rule may use: the sizes, fresh names for dims that depend on the data, and functions for hints."""
+    """The inputs of a type rule: the sizes, fresh names for data-dependent dims, and functions for hints."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=itertools.count)
@@ -140,7 +140,7 @@ class Primitive(ABC):
         return 0
 
     def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
-        """The bits that are written and read in all if what it holds is off chip instead."""
+        """The bits that are written and read in all if its storage is off chip."""
         return 0
 
     def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
@@ -271,7 +271,7 @@ def check_input(fn: Fn, found: StreamType, who: str, rules: Rules) -> None:
 
 
 def format_hint(wanted: DType, held: DType, rules: Rules) -> str | None:
-    """How to convert what differs in its number format alone; None where more or nothing differs."""
+    """The conversion between types that differ only in number formats; None for other types."""
     if wanted == held or without_format(wanted) != without_format(held):
         return None
     pairs = zip(components_of(wanted), components_of(held), strict=True)

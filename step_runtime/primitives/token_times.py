@@ -37,7 +37,7 @@ class Tokens(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """What one primitive's rule on time depends on.
+    """The inputs of a primitive's rule on time.
 
     Attributes:
         sizes: The size of every dim, routed ones included.
@@ -107,7 +107,7 @@ def joined(operands: Sequence[Tokens]) -> Tokens:
 
 
 def kept_above(levels: Ints, times: Ints, level: int) -> Tokens:
-    """The stops from `level` on, which lose so many levels: what remains of a stream whose inner dims are reduced."""
+    """The stops from `level` on, which lose so many levels, as in a stream whose inner dims are reduced."""
     above = levels >= level
     return Tokens(levels[above] - level, times[above])
 

@@ -93,7 +93,7 @@ _TRIALS = 4
 
 @dataclass(frozen=True)
 class Explored:
-    """What rewrites lead to.
+    """The programs that rewrites lead to.
 
     Attributes:
         variants: The programs, the cheapest first; the program itself is among them, as it is written, or without what

@@ -1,4 +1,4 @@
-"""The rewrites. Each takes a program and a node, and gives what may take that node's place.
+"""The rewrites. Each takes a program and a node, and returns replacements of that node.
 
 Every rule keeps the values of all results, for any pure functions. `merge folds` and `split fold` in addition need a
 function whose folds may be split, such as a sum from 0; `Shared.merges` says which ones are.

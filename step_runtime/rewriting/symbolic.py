@@ -62,7 +62,7 @@ class Symbolic:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Symbolic:
-        """What a function of torch gives of symbols."""
+        """The result of a torch function on symbols."""
         name = func.__name__.strip("_")
         if kwargs or name not in _FUNCTIONS:
             raise Unproved(f"its code calls {name}")
@@ -106,7 +106,7 @@ class Symbolic:
         return Symbolic(sympy.true if value else sympy.false, "bool", self._order)
 
     def made(self, value: sympy.Basic, *others: Symbolic, kind: str | None = None) -> Symbolic:
-        """What arithmetic gives."""
+        """The result of arithmetic."""
         kinds = {self.kind, *(other.kind for other in others)}
         if "bool" in kinds:
             raise Unproved("its code computes with truth values")

@@ -1,4 +1,4 @@
-"""What fills an input with data: `data_gen` in a task file, as a Python expression of `shape` on torch.
+"""The generators of inputs: `data_gen` in a task file, as a Python expression of `shape` on torch.
 
 torch.rand, torch.randn, torch.ones      as PyTorch has them
 binary                                   0 or 1 with equal probability
@@ -73,7 +73,7 @@ _LINEAR = frozenset(
 
 
 def reach(text: str) -> Reach:
-    """What an expression's text says about the magnitude of its numbers.
+    """The magnitude of an expression's numbers, as far as its text tells.
 
     Sums, products and functions that keep order or place are as free as the random numbers they are made of. Multiples
     of `torch.rand(shape)` are free as that is; other uses of it give a range.

@@ -34,7 +34,7 @@ _TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
 
 
 def problems(task: Task) -> Iterator[Problem]:
-    """Every problem: its place in the file, and what was expected there."""
+    """Every problem: its place in the file, and the expectation."""
     yield from _sizes(task)
     symbols = _sized(task)
     for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):

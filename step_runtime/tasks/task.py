@@ -171,7 +171,7 @@ class Task(_Strict):
         return copy
 
     def without_impl(self) -> Task:
-        """The task alone: what a proposer may see."""
+        """The part of the task that a proposer may see."""
         return self if self.impl is None else self.model_copy(update={"impl": None})
 
     def text_with(self, impl: str) -> str:
@@ -232,7 +232,7 @@ class Task(_Strict):
 
     @cached_property
     def cost_limits(self) -> dict[Figure, Dim]:
-        """What a program of the task may cost at most, in the units of the figures."""
+        """The highest cost of a program of the task, in the units of the figures."""
         symbols = self.symbols()
         return {figure: parse_limit(limit, symbols) for figure, limit in self.limits.items()}
 

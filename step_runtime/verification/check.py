@@ -44,7 +44,7 @@ def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]
 def check_program(
     source: Source, scope: Scope, limits: Limits, itemsize: int
 ) -> tuple[Program, Types, list[Diagnostic]]:
-    """The graph of a program that is read, its types, and what the checks find that need no run."""
+    """The graph of a program that was read, its types, and the findings of the checks without a run."""
     program, found = evaluate(source, scope, limits)
     types, typed = infer_types(program, scope)
     found = [*found, *typed, *check_affine(program)]
@@ -119,7 +119,7 @@ def _output_hint(result: StreamType, output: StreamType, declared: Sequence[Stre
 
 
 def without_copies(program: Program) -> Program:
-    """The program in which what Copies give is the stream that they copy: the inverse of `insert_copies`."""
+    """The program with each result of a Copy replaced by the copied stream: the inverse of `insert_copies`."""
     number: dict[StreamId, StreamId] = {i: i for i in range(len(program.inputs))}
     names: dict[StreamId, str] = {}
     nodes: list[Node] = []

@@ -1,4 +1,4 @@
-"""Whether a fold reaches as far as its reference says: the elements at either end of a dim, and what they change.
+"""Whether both ends of a dim matter to a fold: the elements there, and the changes that they cause.
 
 A recurrence that decays by 1e-4 a step depends on its first elements by less than the comparison's tolerance after two
 steps: a program that reads the last two elements alone passes. No check of whole inputs sees that, as they change much.

@@ -1,4 +1,4 @@
-"""What makes a task's verdicts doubtful: simpler references that agree, data that never varies, fixed sizes, bools."""
+"""Properties that make a task's verdicts doubtful: simpler references that agree, constant data, fixed sizes, bools."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _is_bool(value: ast.expr) -> bool:
 
 
 def unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
-    """Inputs that stress inputs leave as they are, since an expression gives them and nothing says what may occur."""
+    """Inputs without stress values: an expression gives their data, and its range is unknown."""
     for index, spec in enumerate(instance.task.inputs):
         samples = [instance.sampled(seed)[spec.name] for seed in range(SAMPLES)]
         if any(is_unstressed(spec, [exact(part) for part in parts]) for parts in zip(*samples, strict=True)):
@@ -214,7 +214,7 @@ def unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
 
 
 def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
-    """Inputs whose data is not what the task says that its reference assumes."""
+    """Inputs whose data breaks the assumptions that the task states."""
     data = instance.sampled(0)
     for place, spec, stream in instance.task.tensors():
         elements = components_of(stream.dtype)

@@ -1,4 +1,4 @@
-"""A program's dataflow as a table: every stream with its element type and dims, and what makes it."""
+"""A program's dataflow as a table: every stream with its element type, its dims, and its primitive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Explained(NamedTuple):
     types: Types
 
     def table(self) -> str:
-        """One line a stream: its name, its type, the primitive that makes it and what that consumes."""
+        """One line a stream: its name, its type, the primitive that makes it, and that primitive's operands."""
         program = self.program
         rows = [(name, str(self.types[index]), "input") for index, name in enumerate(program.inputs)]
         rows += [row for node in program.nodes for row in self._rows(node)]

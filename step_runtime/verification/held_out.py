@@ -1,4 +1,4 @@
-"""A program judged once more, on what it was never tried on: a gate behind the verdict that selects programs.
+"""A program judged once more, on held-out data: a gate behind the verdict that selects programs.
 
 A program that was chosen because it passes may pass for another reason than being right: literals that fit the sizes, a
 rule that holds for one parity, for inputs that are not negative, or for dims that differ. Here it is run at sizes and
@@ -38,7 +38,7 @@ _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What a program is on inputs that nothing was chosen by.
+    """The verdict on a program by held-out inputs.
 
     Attributes:
         answer: `passed`, `failed`, or `unknown` where a limit ended a run before anything was found wrong.

@@ -241,7 +241,7 @@ class TaskInstance:
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
     def sampled(self, seed: int) -> Mapping[str, Data]:
-        """What `sample_inputs` gives for a seed, and the parameters; the snippets keep the data that they have."""
+        """The inputs of `sample_inputs` for a seed, and the parameters; the snippets keep their data."""
         if seed not in self._sampled:
             if sum(part.nbytes for data in self._sampled.values() for part in chain(*data.values())) > _KEPT:
                 self._sampled.clear()

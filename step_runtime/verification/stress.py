@@ -80,7 +80,7 @@ class Case(NamedTuple):
 
 
 def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
-    """What goes wrong with a program that passes on stress inputs: of each output every kind of trouble, once.
+    """The failures of a passing program on stress inputs: each kind of failure once per output.
 
     The program is given in float64 and in float32.
     """

@@ -43,7 +43,7 @@ MAX_DEGREE = 2
 
 @dataclass(frozen=True)
 class TypeFormulas:
-    """What follows from a program's types, without spills.
+    """The figures that follow from a program's types, without spills.
 
     The elements of each stream, the bytes between chip and memory, and those that each primitive holds, queues aside.
     """
@@ -164,7 +164,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True)
 class Bound:
-    """What any program of a task costs at least; memory and queues have no such bound.
+    """The least cost of any program of a task; memory and queues have no such bound.
 
     Attributes:
         traffic: Bytes: every input is read once, and every output written once.
@@ -265,7 +265,7 @@ class TaskCosts:
         return Priced(program, types, cost, self.bound(sizes), found, by_type)
 
     def bound(self, sizes: Sizes | None = None) -> Bound:
-        """What any program costs at least."""
+        """The least cost of any program."""
         instance, _ = self._at(self._sets[0] if sizes is None else sizes)
         measure = measure_at(instance.sizes, self.chip.scalar_bits)
         streams = (*self.task.input_types, *self.task.output_types)

@@ -1,4 +1,4 @@
-"""Where a program's values part from its reference's: stream by stream, against all that the reference computes.
+"""The first stream whose values the reference does not compute, found stream by stream.
 
 A stream is known if the reference, its inputs included, computes a tensor of the same distinct values, in whatever
 order and however often each is repeated. A right program may compute what its reference does not; hence a stream of

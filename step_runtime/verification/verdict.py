@@ -1,4 +1,4 @@
-"""What verification found of a program, and how people and LMs read it."""
+"""The result of verification, and its form for people and LMs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_FEEDBACK = 20_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification found.
+    """The result of verification.
 
     `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
     of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent; `exact` is what exact

@@ -72,7 +72,7 @@ class _Checked:
 
     @cached_property
     def described(self) -> Description:
-        """What the program computes."""
+        """The description of the program's graph."""
         return describe(self.program)
 
 
@@ -153,7 +153,7 @@ class Verifier:
         return _verdict(next((found for found in checked if isinstance(found, list)), []), start)
 
     def explain_values(self, text: str) -> str | None:
-        """Where the values of a program that computes something else part from the reference's; None for others.
+        """The first difference between the values of a wrong program and the reference's; None for other programs.
 
         See `values.explain_values`.
 
@@ -226,7 +226,7 @@ class Verifier:
         ]
 
     def exact(self, text: str) -> ExactVerdict | None:
-        """What exact arithmetic says of a program that passes, at the task's own sizes; None for one that fails.
+        """The answer of exact arithmetic for a passing program, at the task's own sizes; None for a failing program.
 
         Raises:
             TaskError: The task's reference code fails.
@@ -245,7 +245,7 @@ class Verifier:
         return ExactVerdict.joined(verdicts)
 
     def stress(self, text: str) -> list[Diagnostic]:
-        """What goes wrong with a program that passes on stress inputs in float32; see `stress`.
+        """The failures of a passing program on stress inputs in float32; see `stress`.
 
         Raises:
             TaskError: The task's code fails in float32.

@@ -40,7 +40,7 @@ _SHOWN = (type(None), bool, int, float, str)
 
 
 def returned(value: Any) -> bytes:
-    """What a function returned, as an answer.
+    """The result of a function, as an answer.
 
     Raises:
         TypeError: The value is not data.
@@ -56,7 +56,7 @@ def raised(error: BaseException) -> bytes:
 
 
 def read(answer: bytes) -> tuple[bool, Any]:
-    """Whether a function returned, and what it returned or raised.
+    """Whether a function returned, and its result or exception.
 
     Raises:
         ValueError: It is not an answer.

@@ -1,4 +1,4 @@
-"""What runs in a cell, the process that runs an author's code: calls come in, answers go out.
+"""The part that runs in a cell, the process of an author's code: calls come in, answers go out.
 
 A cell serves the calls of one group, such as those of one task. It holds no connection but the one to its warden, which
 watches it from outside; see `warden`.

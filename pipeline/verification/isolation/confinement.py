@@ -47,7 +47,7 @@ _CAPABILITY_SETS = struct.Struct("=6I")
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What a pool's cells are to be confined to.
+    """The confinement of a pool's cells.
 
     Attributes:
         mode: `auto`, as far as the system can; `require`, wholly or not at all; `off`, not.
@@ -60,7 +60,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Means:
-    """What this system offers to confine a process by.
+    """The means of this system to confine a process.
 
     Attributes:
         landlock: The version of Landlock; 0 for none.
@@ -94,7 +94,7 @@ class Means:
 
 
 class Confinement:
-    """What all cells of a worker enter; made by the worker, whose environment it cleans."""
+    """The environment that all cells of a worker enter; made by the worker, whose environment it cleans."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._means = Means(0, False) if sandbox.mode == "off" else Means.here()

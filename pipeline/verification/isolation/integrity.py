@@ -1,4 +1,4 @@
-"""Whether a task's code has changed what judges programs: Python's own names, torch's, and the language's.
+"""Whether a task's code has changed the verifier: Python's own names, torch's, and the language's.
 
 Compared are names and what they are bound to, by identity: of Python's builtins, of our modules, of the classes, the
 tables and the functions' code of those that judge, what these use of torch, and what writes answers, JSON. A name that
@@ -69,7 +69,7 @@ def _check(
     lookups = [(space.get, [*names]) for space, names in used]
 
     def bound() -> tuple[Any, ...]:
-        """What all names are bound to."""
+        """The objects to which all names are bound."""
         found = [pairs(get, names) for get, names in lookups]
         return tuple_of(
             joined((*values, *found, pairs(code, functions), pairs(defaults, functions), pairs(loaded.get, modules)))

@@ -1,4 +1,4 @@
-"""What Linux offers for holding processes to limits from outside; elsewhere these do what they can."""
+"""The means of Linux to hold processes to limits from outside; other systems do part of it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _TICK = 0.1
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may use.
+    """The limits of a call.
 
     Attributes:
         seconds: Of processor time.

@@ -1,4 +1,4 @@
-"""What an author's function can reach besides its arguments: globals, closures, attributes, weights.
+"""The objects that an author's function can reach besides its arguments: globals, closures, attributes, weights.
 
 A traced function is replayed without running its Python code, so everything that the code could read or change must
 be known. `Captures` walks it once. Tensors found are the trace's further inputs, looked up again in the same
@@ -56,7 +56,7 @@ class _Cells:
 
 
 class Captures:
-    """What the functions that `fn` runs can reach.
+    """The objects that the functions run by `fn` can reach.
 
     Attributes:
         opaque: Whether something may hide state or change it (an iterator, the module `random`, an object of the

@@ -1,4 +1,4 @@
-"""Tapes: what a function does to a batch of elements, as a list of torch operators."""
+"""Tapes: a function's work on a batch of elements, as a list of torch operators."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Node:
 
 @dataclass
 class Tape:
-    """What a function does to a batch with `dims` leading batch dims.
+    """A function's work on a batch with `dims` leading batch dims.
 
     Attributes:
         inputs: One batch each.

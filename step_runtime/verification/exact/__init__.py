@@ -1,1 +1,1 @@
-"""Whether a program computes what its reference does in exact arithmetic, at given sizes; see `proof`."""
+"""Whether program and reference are equal in exact arithmetic, at given sizes; see `proof`."""

@@ -26,7 +26,7 @@ NAN = torch.nan
 
 
 def atom(name: str, *operands: Value, dtype: torch.dtype, bits: bool = False) -> Value:
-    """What an operation that is not followed gives for each element: the same symbol for the same operands."""
+    """The result of an operation that is not followed: for each element a symbol, the same for the same operands."""
     operands = tuple(aligned(*operands))
     words = fingerprint(broadcast(*(one.data for one in operands))[0])
     if len(operands) > 1:

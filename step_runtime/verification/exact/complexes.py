@@ -16,7 +16,7 @@ _FLOAT = torch.float64
 
 
 def of_complex(name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
-    """What an operator gives of complex numbers."""
+    """The result of an operator on complex numbers."""
     parts = [one if isinstance(one, Complex) else None for one in args]
     first = next(one for one in parts if one is not None)
     if name == "view_as_real":

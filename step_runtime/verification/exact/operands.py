@@ -1,4 +1,4 @@
-"""What operators take and give: values, complex ones, and the types and shapes that are known from the trace."""
+"""Operands and results of operators: values, complex values, and the types and shapes known from the trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Complex:
 
 @dataclass(frozen=True)
 class Result:
-    """What an operator is known to give: torch's types and shapes, from the trace."""
+    """The types and shapes of an operator's results in torch, from the trace."""
 
     dtypes: tuple[torch.dtype, ...]
     shapes: tuple[tuple[int, ...], ...]

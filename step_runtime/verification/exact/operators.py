@@ -37,7 +37,7 @@ class Operators:
         self.degree = 0.0
 
     def run(self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
-        """What an operator gives.
+        """The result of an operator.
 
         Raises:
             Unknown: It is not followed.

@@ -44,7 +44,7 @@ _ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
 
 @dataclass(frozen=True)
 class ExactVerdict:
-    """What exact arithmetic says of a program.
+    """The answer of exact arithmetic on a program.
 
     Attributes:
         answer: `proved` equal to the reference for all inputs at the sizes, `different`, or `unknown`.

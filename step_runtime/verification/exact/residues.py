@@ -1,4 +1,4 @@
-"""Arithmetic on residues: what exact numbers are compared by.
+"""Arithmetic on residues, by which exact numbers are compared.
 
 A number is held by its residues in `WORLDS` independent worlds, on `LEVELS` levels each: a tensor of `CHANNELS` words
 in front of all other dims. Level 0 is what is compared, modulo a prime. The prime of each level is twice that of the

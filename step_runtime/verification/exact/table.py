@@ -1,4 +1,4 @@
-"""What each of torch's operators gives of exact values, by its name."""
+"""The result of each torch operator on exact values, by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as residues, with what is known of them beside: their floats, logarithms, roots, sets of extremes.
+"""Numbers as residues, with their known properties: floats, logarithms, roots, sets of extremes.
 
 All parts of a value have one leading dim of their own, then one for the elements that a function is applied to at once,
 then the dims of the tensor.

@@ -1,4 +1,4 @@
-"""An input on which a program and its reference differ, looked for beyond what the task's generators give."""
+"""An input on which a program and its reference differ, searched for beyond the task's generators."""
 
 from __future__ import annotations
 
