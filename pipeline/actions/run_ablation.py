@@ -32,7 +32,7 @@ from pipeline.reporting import ablation
 from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
 from pipeline.running.job import LMs, start_job
-from pipeline.running.session import open_lm, require_price, temperature_note, with_context, with_temperatures
+from pipeline.running.session import open_lm, require_price, served, temperature_note, with_context, with_temperatures
 from pipeline.verification.task_files import load_tasks
 
 METHODS: Mapping[str, Mapping[str, Any]] = {
@@ -75,9 +75,10 @@ class AblationPlan:
 
     def request(self, lm: str, method: str, model: str) -> Request:
         """The request of one run, which records the whole plan; `model` is the LM's full name."""
+        unnamed = {"language"} if self.shared.language is None else None  # records do not name the default
         plan = {
             "id": self.id, "lms": self.lms, "temperature": self.temperature,
-            "options": self.shared.model_dump(mode="json"),
+            "options": self.shared.model_dump(mode="json", exclude=unnamed),
         }  # fmt: skip
         return Request(self.config(lm, method), model, self.tasks, ablation=plan, skills_from=self.solved)
 
@@ -103,9 +104,9 @@ def new_plan(options: PlanOptions) -> AblationPlan:
     """A new ablation.
 
     Raises:
-        UsageError: A task or the earlier run can't be used.
+        UsageError: A task or the earlier run can't be used, or the language lacks what a method needs.
     """
-    shared, tasks = AblationConfig.of(dict(options)), load_tasks(options.tasks)
+    shared, tasks = AblationConfig.of(dict(options)), load_tasks(options.tasks, options.language)
     if shared.selection == RESAMPLE:
         raise UsageError("--selection resample: an ablation has methods that don't learn already; omit the option")
     if bool(shared.skills) != bool(options.experience):
@@ -113,7 +114,10 @@ def new_plan(options: PlanOptions) -> AblationPlan:
             "--skills and --experience: expected both, since patterns are mined from the programs of an earlier run"
         )
     solved = _solved_elsewhere(options.experience, tasks) if options.experience else None
-    return AblationPlan(uuid.uuid4().hex[:8], options.lm, options.temperature, shared, tasks, solved)
+    plan = AblationPlan(uuid.uuid4().hex[:8], options.lm, options.temperature, shared, tasks, solved)
+    for lm, method in plan.runs():
+        served(plan.config(lm, method), lm)
+    return plan
 
 
 def _solved_elsewhere(earlier_run: str, tasks: Sequence[Task]) -> Experience:

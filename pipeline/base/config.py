@@ -291,6 +291,8 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
 class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
     """The options that all runs of an ablation share."""
 
+    language: LanguageName = None
+
 
 class PlanOptions(AblationConfig):
     """The tasks and LMs of an ablation."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.languages import language as seam
 from step_runtime import loads_task, verify
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.primitives import PRIMITIVES
@@ -47,6 +48,15 @@ def test_the_page_on_the_language_names_all_of_it() -> None:
     for bound in (f"{limits.characters:,} characters", f"nested {limits.depth} deep", f"| {limits.primitives:,} |"):
         assert bound in text
     assert f"{limits.bytes // 2**30} GiB" in text and f"{limits.seconds:.0f} seconds" in text
+
+
+def test_the_page_on_languages_names_all_that_one_may_offer() -> None:
+    """Every member of a language, and each optional protocol."""
+    text = (PROJECT / "docs" / "languages.md").read_text(encoding="utf-8")
+    offers = [name for name, each in vars(seam).items() if getattr(each, "_is_protocol", False) and name != "Protocol"]
+    members = [name for name in (*seam.Language.__annotations__, *vars(seam.Language)) if not name.startswith("_")]
+    assert [name for name in members if f"`{name}" not in text] == []
+    assert [name for name in offers if f"`{name}`" not in text and f".{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dspy import lm15
 
-from pipeline import codegen, cost, evaluate, generate, optimize, report, verify
+from pipeline import ablate, codegen, cost, evaluate, generate, optimize, report, verify
 from pipeline import compile as compile_command
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
@@ -112,6 +112,13 @@ def test_it_generates_verified_programs_and_reports_the_run(
     assert run_command(compile_command.NAME, compile_command.main, argv) == 0
     assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "report")]) == 0
     assert "deep/minus" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_an_ablation_needs_its_methods(engine: Counting, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the first run."""
+    assert run_command(ablate.NAME, ablate.main, ["--language", "counter", "--lm", "scripted/x"]) == 2
+    assert "--no-ir: the language `counter` does not offer this (WritesPrompts" in capsys.readouterr().err
+    assert not engine.requests
 
 
 @pytest.mark.parametrize(
