@@ -112,6 +112,29 @@ with dspy.context(lm=lm):
 """
 
 
+RECORDED = """
+import dspy, optimizers
+from mlflow import MlflowClient
+from pipeline import AdaptivePromptOptimizer, MLflowObserver
+observer = MLflowObserver("mine", client=MlflowClient("sqlite:///mine.db"))
+lm = dspy.utils.DummyLM([{"answer": "yes"}] * 9)
+with dspy.context(lm=lm):
+    task = dspy.Example(question="q").with_inputs("question")
+    said_yes = lambda example, prediction: prediction.answer == "yes"
+    optimizer = optimizers.AdaptiveFewShot(said_yes, 2, observers=[observer])
+    optimizer.compile(dspy.Predict("question -> answer"), trainset=[task])
+run = MlflowClient("sqlite:///mine.db").get_run(observer.run_id)
+print(run.info.status, run.data.metrics["solved"], bool(AdaptivePromptOptimizer()))
+"""
+
+
+def test_the_extra_mlflow_is_all_that_a_record_takes(installed: Path, tmp_path: Path) -> None:
+    """Without PyTorch, and what else only the language and the commands need."""
+    program = BLOCKING.format(modules=["torch", "sympy", "rich"]) + RECORDED
+    done = ran(installed, tmp_path, "-W", "ignore", "-c", program)
+    assert (done.returncode, done.stdout) == (0, "FINISHED 1.0 True\n"), done.stderr
+
+
 def test_the_extras_bring_every_module_that_the_commands_miss(installed: Path) -> None:
     """`pipeline` names all of them, and so does what a command says without them."""
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -10,9 +10,9 @@ from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.record.curve import Control
+from pipeline.record.mlflow_metrics import is_proved
 from pipeline.running.job import JobResult
 from pipeline.verification.claims import listed
-from pipeline.verification.held_out import is_proved
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from optimizers import Experience, IterationResult, TokenCount
+from optimizers.held_out import HeldOutVerdict
 from pipeline.base.text import cell, counted
-from pipeline.verification.held_out import is_proved
 
 STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
 """MLflow's status of a run, by what stopped it; else `FINISHED`."""
@@ -122,6 +122,11 @@ def held_out_metrics(experience: Experience) -> dict[str, float]:
         "held_out_unknown": sum(verdict.answer == "unknown" for verdict in verdicts),
         "proved": sum(map(is_proved, verdicts)),
     }
+
+
+def is_proved(verdict: HeldOutVerdict | None) -> bool:
+    """Whether an answer was proved in exact arithmetic."""
+    return verdict is not None and verdict.details.get("exact", {}).get("answer") == "proved"
 
 
 def held_out_record(experience: Experience) -> dict[str, Any]:

@@ -85,11 +85,6 @@ def _verdict(future: Future[Any], end: float | None) -> HeldOutVerdict | None:
     return HeldOutVerdict(found.answer, _line(found.reason), details)
 
 
-def is_proved(verdict: HeldOutVerdict | None) -> bool:
-    """Whether an answer was proved in exact arithmetic."""
-    return verdict is not None and verdict.details.get("exact", {}).get("answer") == "proved"
-
-
 def _line(text: str) -> str:
     shown = visible(" ".join(text.split()), line=True)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"

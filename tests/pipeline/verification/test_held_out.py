@@ -9,8 +9,9 @@ import pytest
 
 from optimizers.held_out import HoldOut
 from pipeline.languages import registry
+from pipeline.record.mlflow_metrics import is_proved
 from pipeline.verification import held_out, worker
-from pipeline.verification.held_out import holding_out, is_proved
+from pipeline.verification.held_out import holding_out
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.reader import loads_task
 from tests.support.overfits import PLANTED
