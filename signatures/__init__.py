@@ -18,7 +18,7 @@ from signatures.prompts import (
     load_prompt,
     read_yaml,
 )
-from signatures.requests import Guard, Propose, Refine
+from signatures.requests import Guard, Propose, Refine, Split
 
 __all__ = [
     "ANSWERS",
@@ -32,6 +32,7 @@ __all__ = [
     "ProposerPrompt",
     "Refine",
     "RefinerPrompt",
+    "Split",
     "YAMLAdapter",
     "compose",
     "compose_bare",

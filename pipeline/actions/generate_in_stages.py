@@ -28,6 +28,7 @@ from pipeline.actions.offers import (
     write_offer,
 )
 from pipeline.actions.split_tasks import SPLIT, as_json, detail, headline, split_tasks
+from pipeline.agent.splitter import Splitter
 from pipeline.base.choices import Objective, ProposerKind, is_embedded
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
@@ -155,7 +156,7 @@ class Stages:
                 left = max(left, 60 * self.minutes * (1 - LM_SHARE))
                 searching = self.splitting.search_seconds(left)
                 self._pursue(offering, workers, progress, searching)
-                self._split(offering, workers, progress, left - searching)
+                self._split(offering, workers, progress, left - searching, session.lm.model)
                 self._improve(offering, workers, progress)
             for task in self.tasks if not progress.stopped else ():
                 if task.name in progress.solutions:
@@ -180,10 +181,12 @@ class Stages:
         if found.stopped in ("interrupted", "failed"):
             progress.stopped = found.message if found.stopped == "failed" else found.stopped
 
-    def _split(self, offering: Offering, workers: Workers, progress: Progress, left: float) -> None:
-        """Splits what is unsolved, with so many seconds left for each task."""
+    def _split(self, offering: Offering, workers: Workers, progress: Progress, left: float, model: str) -> None:
+        """Splits what is unsolved, with so many seconds left for each task; an LM that writes text says where."""
+        splitter = None if is_embedded(model) else Splitter()
+        unsolved = progress.unsolved(self.tasks)
         start, budget = progress.begin(), search_budget(left, self.candidates, thorough=False)
-        for task, outcome in split_tasks(self.name, progress.unsolved(self.tasks), self.splitting, budget, workers):
+        for task, outcome in split_tasks(self.name, unsolved, self.splitting, budget, workers, splitter):
             progress.spent(task.name, outcome.seconds, start)
             progress.splits[task.name] = outcome
             if outcome.impl is not None:

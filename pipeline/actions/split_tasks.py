@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.agent.splitter import Splitter
 from pipeline.base.errors import print_message
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
@@ -22,9 +23,16 @@ SPLIT = "split"
 
 
 def split_tasks(
-    name: str, tasks: Sequence[Task], plan: Splitting, budget: SearchBudget, workers: Workers
+    name: str,
+    tasks: Sequence[Task],
+    plan: Splitting,
+    budget: SearchBudget,
+    workers: Workers,
+    splitter: Splitter | None = None,
 ) -> Iterator[tuple[Task, SplitOutcome]]:
     """Splits tasks, each with this budget, and writes their sub-tasks; yields what came of each.
+
+    A `splitter` chooses the values that are tried first, by the LM of the context.
 
     Raises:
         TaskError: A task's own code fails.
@@ -39,7 +47,12 @@ def split_tasks(
         return read_split(folder, task) if folder else {}
 
     print_message(name, f"splitting: {counted(len(tasks), 'task')}, up to {budget.seconds:g} s each")
-    for task, outcome in split_all(tasks, budget, workers, library, kept):
+
+    def chosen(task: Task, values: Sequence[str]) -> Sequence[str]:
+        cuts: Sequence[str] = splitter(task=task, values=values).cuts if splitter and values else ()
+        return cuts
+
+    for task, outcome in split_all(tasks, budget, workers, library, kept, chosen):
         where = ""
         if folder:
             write_split(folder, task, outcome)

@@ -159,7 +159,7 @@ def wrong_joint(name: str, content: str, joined: str, joints: Sequence[str], fou
         StepError: The program fails.
     """
     task = loads_task(content, name)
-    code = [statement.code for statement in statements_of(task)]
+    code = [statement.code for statement in statements_of(task, expanded=found.expanded)]
     cuts = {cut.name: cut for cut in found.cuts}
     for instance in instances(task):
         program, _ = parse(joined, instance.scope)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pipeline.splitting.statements import Place, Statement, normal_form
+from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.shapes import Dim, as_dim, try_evaluate
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, components_of, layout
@@ -68,11 +69,13 @@ class ReferenceCuts:
         cuts: Values between inputs and outputs; an output that is no tuple is one, too.
         outputs: The place of each component of each output.
         axes: The axes of whatever tensor the reference makes, by place.
+        expanded: Whether calls of attention are written out.
     """
 
     cuts: tuple[Cut, ...]
     outputs: tuple[tuple[Place, ...], ...]
     axes: Mapping[Place, Axes]
+    expanded: bool = False
 
 
 def find_cuts(name: str, content: str) -> ReferenceCuts:
@@ -83,16 +86,37 @@ def find_cuts(name: str, content: str) -> ReferenceCuts:
         TaskCodeError: The reference fails.
     """
     task = loads_task(content, name)
-    statements = statements_of(task)
-    return _Finder(task, statements).found()
+    expanded = statements_of(task, expanded=True)
+    if len(expanded) > len(statements_of(task)) and _computes(task, expanded):
+        return replace(_Finder(task, expanded).found(), expanded=True)
+    return _Finder(task, statements_of(task)).found()
 
 
-def statements_of(task: Task) -> tuple[Statement, ...]:
-    """The references of a task in normal form."""
+def _computes(task: Task, statements: Sequence[Statement]) -> bool:
+    """Whether statements give a task's outputs."""
+    results = [(number, str(each.target)) for number, each in enumerate(statements) if each.output is not None]
+    for instance in instances(task):
+        instance.sample_inputs(0)
+        wanted = [part for parts in instance.reference() for part in parts]
+        instance.sample_inputs(0)
+        try:
+            traced = enumerate(instance.trace([statement.code for statement in statements]))
+            values = {(number, name): names[name] for number, names in traced for at, name in results if at == number}
+        except TaskCodeError:
+            return False
+        pairs = zip(wanted, (values[place] for place in results), strict=True)
+        if not all(part.shape == own.shape and torch.allclose(part, own.to(part.dtype)) for part, own in pairs):
+            return False
+    return True
+
+
+def statements_of(task: Task, *, expanded: bool = False) -> tuple[Statement, ...]:
+    """The references of a task in normal form; `expanded` as of it."""
     names = {*task.symbols(), *(f"{name}_value" for name in task.symbols()), *RESERVED}
     names |= {fn.func_name for fn in task.fns} | {spec.name for spec in task.outputs}
     names |= {spec.name for spec in (*task.inputs, *task.parameters)}
-    return normal_form([code for output in task.outputs for code in output.data_transform], names)
+    snippets = [code for output in task.outputs for code in output.data_transform]
+    return normal_form(snippets, names, expanded=expanded)
 
 
 class _Finder:

@@ -98,6 +98,13 @@ class SplitOutcome:
         return sum(attempt.seconds for attempt in self.attempts)
 
 
+Chooser: TypeAlias = Callable[[Task, Sequence[str]], Sequence[str]]
+
+
+def _no_choice(task: Task, values: Sequence[str]) -> Sequence[str]:
+    return ()
+
+
 class SplitSearch:
     """One task's search by splitting.
 
@@ -109,6 +116,7 @@ class SplitSearch:
         library: Programs that are known; solved sub-tasks are added.
         kept: Sub-tasks of an earlier split, by what they compute: tried before others, with their programs, if they
             have any.
+        choose: Chooses cuts to try first, by name, for a task and what is said of each cut; none for the usual ones.
         listener: Told of each sub-task that was tried.
     """
 
@@ -120,13 +128,15 @@ class SplitSearch:
         width: int = 1,
         library: Library | None = None,
         kept: Mapping[str, Task] | None = None,
+        choose: Chooser = _no_choice,
         listener: Callable[[SubtaskAttempt], None] = lambda attempt: None,
     ) -> None:
         self._task, self._pool, self._width = task.without_impl(), pool, width
         self._start = time.monotonic()
         self._deadline = self._start + budget.seconds
         self._budget = budget
-        self._library, self._listener = library, listener
+        self._library, self._choose, self._listener = library, choose, listener
+        self._chosen: frozenset[str] = frozenset()
         self._kept = dict(kept or {})
         self._outcome = SplitOutcome()
         self._solved: dict[str, SubtaskAttempt] = {}
@@ -147,6 +157,7 @@ class SplitSearch:
         except (SyntaxError, RecursionError) as error:
             return self._end(f"its reference can't be split: {error}")
         self._found, self._writer = found, SubtaskWriter(self._task, found)
+        self._chosen = frozenset(self._choose(self._task, self._writer.choices))
         for number, candidates in enumerate(CANDIDATES):
             while self._round(number, candidates):
                 if self._compose():
@@ -178,7 +189,7 @@ class SplitSearch:
         """Tries the open sub-tasks, in their order and side by side; whether all outputs are made."""
         running: _Running = {}
         self._depths = {}
-        waiting = [goal for goal in self._writer.goals if number or not self._is_temporary(goal)]
+        waiting = [goal for goal in self._writer.goals if number or self._is_first(goal)]
         while (waiting or running) and not self._over and not self._complete:
             if not waiting or len(running) >= self._width or not self._is_ready(waiting[0], running):
                 self._take(running)
@@ -197,7 +208,7 @@ class SplitSearch:
         """Begins with the next sub-task for a goal; whether there is one."""
         subtask = self._next(goal, number, candidates) if self._depth(goal) < _MOST_UNSOLVED else None
         if subtask is None:
-            if goal not in self._solved and not self._is_temporary(goal):
+            if goal not in self._solved and self._is_first(goal):
                 self._depths[goal] = self._depth(goal) + 1
             return False
         task, given = subtask
@@ -228,9 +239,12 @@ class SplitSearch:
     def _complete(self) -> bool:
         return all(spec.name in self._solved for spec in self._task.outputs)
 
-    def _is_temporary(self, goal: str) -> bool:
+    def _is_first(self, goal: str) -> bool:
+        """Whether a goal is tried in the first round: outputs, and cuts that are chosen or have a name."""
         cut = self._writer.cuts.get(goal)
-        return cut is not None and cut.temporary and cut.output is None
+        if cut is None or cut.output is not None:
+            return True
+        return goal in self._chosen if self._chosen else not cut.temporary
 
     def _next(self, goal: str, number: int, candidates: int) -> tuple[Task, tuple[str, ...]] | None:
         """The next sub-task for a goal that is still needed."""
@@ -349,6 +363,7 @@ def split_all(
     workers: Workers,
     library: Library | None = None,
     kept: Callable[[Task], Mapping[str, Task]] = lambda task: {},
+    choose: Chooser = _no_choice,
     listener: Callable[[Task, SubtaskAttempt], None] = lambda task, attempt: None,
 ) -> Iterator[tuple[Task, SplitOutcome]]:
     """Solves tasks by splitting them, one after the other; each has the whole budget, and all workers.
@@ -359,6 +374,7 @@ def split_all(
         workers: Where sub-tasks are searched and references run.
         library: Programs that are known; solved sub-tasks are added.
         kept: The sub-tasks of an earlier split of a task, by what they compute.
+        choose: Chooses the cuts of a task that are tried first.
         listener: Told of each sub-task that was tried.
 
     Raises:
@@ -369,4 +385,4 @@ def split_all(
     with search_pool(workers, budget.seconds, _PRELOAD) as pool:
         for task in tasks:
             told = partial(listener, task)
-            yield task, SplitSearch(task, pool, budget, workers.count, library, kept(task), told).run()
+            yield task, SplitSearch(task, pool, budget, workers.count, library, kept(task), choose, told).run()

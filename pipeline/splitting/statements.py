@@ -87,19 +87,22 @@ class Statement:
         return ast.unparse(self.tree)
 
 
-def normal_form(snippets: Sequence[str], names: Collection[str] = ()) -> tuple[Statement, ...]:
+def normal_form(
+    snippets: Sequence[str], names: Collection[str] = (), *, expanded: bool = False
+) -> tuple[Statement, ...]:
     """The statements of the snippets of a task's outputs, which run one after the other and share their names.
 
     Args:
         snippets: The code that gives each component of each output, in order.
         names: Names that temporaries must not have.
+        expanded: Whether a call of attention is written out: scores, weights, and what they make of the values.
 
     Raises:
         SyntaxError, ValueError: A snippet is not Python.
     """
     modules = [parse_python(textwrap.dedent(snippet)) for snippet in snippets]
     taken = {node.id for module in modules for node in ast.walk(module) if isinstance(node, ast.Name)} | {*names}
-    writer = _Writer(taken)
+    writer = _Writer(taken, expanded=expanded)
     for number, module in enumerate(modules):
         *before, last = module.body
         for statement in before:
@@ -191,9 +194,9 @@ def _inlined(lines: Sequence[tuple[ast.stmt, bool]]) -> list[ast.stmt]:
 class _Writer:
     """Writes statements in normal form."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self, taken: set[str], *, expanded: bool) -> None:
         self.statements: list[Statement] = []
-        self._taken = taken
+        self._taken, self._expanded = taken, expanded
 
     def result(self, value: ast.expr, number: int) -> None:
         """Binds the value of an output."""
@@ -215,8 +218,22 @@ class _Writer:
             self._add(name, ast.Name(kept, ast.Load()))
 
     def _add(self, name: str, value: ast.expr, *, temporary: bool = False, output: int | None = None) -> None:
+        attention = _attention(value) if self._expanded else None
+        if attention is not None:
+            value, temporary = self._written_out(*attention), False
         tree = ast.fix_missing_locations(ast.Assign([ast.Name(name, ast.Store())], value, lineno=0))
         self.statements.append(Statement(tree, temporary, output))
+
+    def _written_out(self, q: ast.expr, k: ast.expr, v: ast.expr, mask: ast.expr | None) -> ast.expr:
+        """Attention as its definition, with a mask of truth values; the scores and the weights get names."""
+        scores = self._fresh("scores")
+        self._add(scores, _template("q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5", q=q, k=k))
+        shown: ast.expr = ast.Name(scores, ast.Load())
+        if mask is not None:
+            shown = _template("scores.masked_fill(~mask, -torch.inf)", scores=shown, mask=mask)
+        weights = self._fresh("weights")
+        self._add(weights, _template("torch.softmax(scores, -1)", scores=shown))
+        return _template("weights @ v", weights=ast.Name(weights, ast.Load()), v=v)
 
     def _fresh(self, hint: str) -> str:
         name = hint
@@ -248,6 +265,33 @@ class _Writer:
             setattr(parent, field, load)
         else:
             getattr(parent, field)[index] = load
+
+
+def _attention(value: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr | None] | None:
+    """Queries, keys, values and the mask of a call of attention; None for another expression, or further arguments."""
+    if not isinstance(value, ast.Call) or not _is_module(value.func):
+        return None
+    if not ast.unparse(value.func).endswith(".scaled_dot_product_attention"):
+        return None
+    if len(value.args) != 3 or any(isinstance(part, ast.Starred) for part in value.args):
+        return None
+    options = {keyword.arg: keyword.value for keyword in value.keywords}
+    if options.keys() - {"attn_mask", "is_causal"} or len(options) > 1:
+        return None
+    q, k, v = value.args
+    mask = options.get("attn_mask")
+    if "is_causal" in options:
+        if ast.unparse(options["is_causal"]) != "True":
+            return None
+        mask = _template("torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()", q=q, k=k)
+    return q, k, v, mask
+
+
+def _template(text: str, **parts: ast.expr) -> ast.expr:
+    """An expression with others in the places of names."""
+    tree = ast.parse(text, mode="eval").body
+    found: ast.expr = _Substitution(parts).visit(tree)
+    return found
 
 
 def _assignments(tree: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

@@ -29,7 +29,7 @@ class SubtaskWriter:
     def __init__(self, task: Task, found: ReferenceCuts) -> None:
         self.task, self.found = task.without_impl(), found
         self.cuts = {cut.name: cut for cut in found.cuts}
-        self._statements = statements_of(self.task)
+        self._statements = statements_of(self.task, expanded=found.expanded)
         self._owners = {place: cut for cut in found.cuts for place in cut.places}
 
     @cached_property
@@ -41,6 +41,11 @@ class SubtaskWriter:
     def goals(self) -> tuple[str, ...]:
         """The names of all that a sub-task may compute, in the order in which the reference does."""
         return (*self.cuts, *(name for name in self.outputs if name not in self.cuts))
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:
+        """The cuts for a reader: name, type, and the statement that makes it."""
+        return tuple(f"{cut.name}: {cut.type}, {self._statements[cut.place[0]].code}" for cut in self.found.cuts)
 
     def given(self, goal: str, cuts: Collection[str]) -> tuple[str, ...]:
         """Which of the cuts, by name, the reference of a goal starts from."""

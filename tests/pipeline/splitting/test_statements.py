@@ -80,3 +80,17 @@ def reference(code: str, x: torch.Tensor) -> torch.Tensor:
 def test_a_name_that_is_looked_up_by_a_variable_may_be_any() -> None:
     (line, *_) = normal_form(["x = input_data[name]\nx"])
     assert line.reads is None
+
+
+def test_attention_is_written_out_on_request() -> None:
+    """With the names of its scores and weights, and the same numbers."""
+    code = "torch.nn.functional.scaled_dot_product_attention(input_data['q'], input_data['k'], input_data['v']"
+    q, k, v = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    for rest in (")", ", is_causal=True)", ", attn_mask=input_data['mask'])"):
+        statements = normal_form([code + rest], expanded=True)
+        assert [line.target for line in statements if not line.temporary] == ["scores", "weights", "result"]
+        found = values("\n".join(line.code for line in statements), q=q, k=k, v=v, mask=mask)
+        torch.testing.assert_close(found["result"], values(f"found = {code}{rest}", q=q, k=k, v=v, mask=mask)["found"])
+    for rest in (", dropout_p=0.1)", ", is_causal=flag)"):
+        assert "scores" not in [line.target for line in normal_form([code + rest], expanded=True)]
