@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from pipeline.agent.speaking import instructions_in
 from pipeline.base.errors import UsageError
+from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
 from pipeline.base.machine import cores
 from pipeline.base.outputs import ConformanceCase, LanguageCheckOutput
@@ -151,7 +152,7 @@ class Kit:
         self._tasks(shown)
         with tempfile.TemporaryDirectory() as folder, self._pool() as pool:
             canary = Path(folder, "canary")
-            canary.write_text(_SECRET, encoding="utf-8")
+            write_text(canary, _SECRET)
             self._verdicts(shown, pool)
             self._reading(shown)
             self._hostile(shown, pool)
@@ -318,7 +319,7 @@ class Kit:
 
     def _changed(self, canary: Path) -> str | None:
         changed = not canary.is_file() or canary.read_text(encoding="utf-8") != _SECRET
-        canary.write_text(_SECRET, encoding="utf-8")
+        write_text(canary, _SECRET)
         return "a file of the user's was changed" if changed else None
 
     def _cells(self, shown: Shown, canary: Path, pool: WorkerPool) -> None:
