@@ -19,10 +19,10 @@ import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.agent.agent import Agent
-from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
+from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
-from pipeline.base.text import visible_json
+from pipeline.base.text import unique, visible_json
 from pipeline.languages import registry
 from pipeline.languages.language import ChecksClaims
 from signatures import ANSWERS, digest
@@ -42,6 +42,8 @@ LONGEST = 2**28
 
 MAX_MESSAGES = 20
 """Problems in a file that are reported."""
+
+_MOST_TOKENS = 10**12
 
 _ITEMSIZE = 8
 """Bytes of a number in the verifier's float64."""
@@ -80,10 +82,10 @@ class SavedNeeds(_Saved):
         context: The LM's context window in tokens, prompt and answer together; None if it is not known.
     """
 
-    characters: int = Field(ge=1)
-    prompt_tokens: int = Field(ge=1)
-    answer_tokens: int = Field(ge=0)
-    context: int | None = None
+    characters: int = Field(ge=1, le=_MOST_TOKENS)
+    prompt_tokens: int = Field(ge=1, le=_MOST_TOKENS)
+    answer_tokens: int = Field(ge=0, le=_MOST_TOKENS)
+    context: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
 
 
 class SavedLanguage(_Saved):
@@ -106,7 +108,7 @@ class SavedProgram(_Saved):
     lm: str | None
     guardian: GuardianMode
     proposer: ProposerKind = "predict"
-    refine: int = Field(default=0, ge=0)
+    refine: int = Field(default=0, ge=0, le=MOST_REPAIRS)
     ir: bool = True
     prompt: PromptKind = "full"
     language: SavedLanguage | None = None
@@ -163,7 +165,7 @@ def parse_program(text: str | bytes, source: str) -> SavedProgram:
         UsageError: It is not a compiled program.
     """
     try:
-        content = json.loads(text, parse_constant=_no_number)
+        content = json.loads(text, parse_constant=_no_number, object_pairs_hook=unique)
         json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which JSON can write as escapes
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{source}: expected a compiled program in JSON: {error}") from None

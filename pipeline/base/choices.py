@@ -23,6 +23,9 @@ OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
 
 SELECTIONS: tuple[SelectionName, ...] = get_args(SelectionName)
 
+MOST_REPAIRS = 100
+"""Repairs of one answer, each a request, that a run or a compiled program may ask for."""
+
 RESAMPLE: SelectionName = "resample"
 """The control of the others: it shows nothing, and samples until a limit."""
 

@@ -41,6 +41,7 @@ from pipeline.base.settings import (
     OptionGroup,
     Positive,
     Price,
+    Repairs,
     Temperature,
     Temperatures,
     option,
@@ -109,7 +110,7 @@ class AgentConfig(Config):
         " types allow",
         check=_no_search,
     )
-    refine: Natural = AGENT.option(
+    refine: Repairs = AGENT.option(
         0,
         "let the LM repair a failed answer up to K times, given the verifier's diagnostics; it still counts as one"
         " answer",

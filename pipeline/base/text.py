@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -67,6 +68,15 @@ def cell(text: str) -> str:
     """The text as a cell of a Markdown table, which shows it and nothing else."""
     shown = visible(text, line=True)
     return "".join(f"\\{char}" if char in "\\`*_{}[]()#+!|~<>" else char for char in shown).replace("<", "&lt;")
+
+
+def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `json.loads`; raises `ValueError` for a second key, of which other readers see another."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ValueError(f"the key {visible(twice[:80], line=True)!r} occurs twice in an object")
+    return found
 
 
 def counted(number: int, noun: str) -> str:

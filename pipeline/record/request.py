@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from pipeline.agent.compiled import rules_broken
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import first_error
+from pipeline.base.text import unique
 from pipeline.languages import registry
 from pipeline.languages.language import ChecksClaims, RestoresTasks, Task
 from step_runtime.base.errors import TaskError, describe_error
@@ -24,6 +25,8 @@ LONGEST_EXPERIENCE = 2**28
 """Bytes of the experience of a run."""
 
 _MOST_SAMPLES = 10**7
+_MOST_TOKENS = 10**15
+_HIGHEST = 100.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ def parse_experience(text: str | bytes, source: str, language: str | None = None
     if len(text) > LONGEST_EXPERIENCE:
         raise UsageError(f"{source}: {len(text):,} characters; the limit of an experience is {LONGEST_EXPERIENCE:,}")
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=unique)
         json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which JSON can write as escapes
         experience = read_experience(content, language)
         for index, entry in enumerate(experience.entries):
@@ -147,8 +150,16 @@ def _check_entry(entry: Entry, place: str, language: str | None) -> None:
     if not 0 < entry.successes <= entry.samples <= _MOST_SAMPLES:
         counts = f"expected 0 < successes <= samples <= {_MOST_SAMPLES:,}"
         raise ValueError(f"{place}: {counts}, found {entry.successes} and {entry.samples}")
-    if not (math.isfinite(entry.temperature) and math.isfinite(entry.answer_temperature)):
-        raise ValueError(f"{place}: expected finite temperatures")
+    if not all(0 <= each <= _HIGHEST for each in (entry.temperature, entry.answer_temperature)):
+        raise ValueError(f"{place}: expected temperatures from 0 to {_HIGHEST:g}")
+    pooled = [each for each in (entry.pooled_successes, entry.pooled_samples) if each is not None]
+    if pooled and not (len(pooled) > 1 and 0 < pooled[0] <= pooled[-1] <= _MOST_SAMPLES):
+        raise ValueError(
+            f"{place}: expected no pooled counts, or possible ones, found {' and '.join(map(str, pooled))}"
+        )
+    numbers = [entry.iteration, entry.answer_sample, entry.answer_iteration or 0, *asdict(entry.tokens).values()]
+    if not all(0 <= each <= _MOST_TOKENS for each in numbers) or not 0 <= (entry.cost or 0) < math.inf:
+        raise ValueError(f"{place}: expected numbers of iterations, samples, tokens and a cost that can be")
     impl, task = entry.outputs.get("impl"), entry.inputs["task"]
     if not isinstance(impl, str):
         raise ValueError(f"{place}.outputs.impl: expected the text of a program, found {type(impl).__name__}")

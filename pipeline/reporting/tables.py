@@ -55,12 +55,17 @@ class Table:
         return self.select([other for other in self.head if other != name])
 
     def write(self, path: Path) -> None:
-        """Writes the table as CSV; unknown values are empty cells."""
+        """Writes the table as CSV; unknown values are empty cells, and what spreadsheets would compute is quoted."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.head)
-        writer.writerows(self.rows)
+        writer.writerows(map(_plain, row) for row in self.rows)
         write_text(path, text.getvalue())
+
+
+def _plain(cell: Cell) -> Cell:
+    """A cell that no spreadsheet takes for a formula: a name that looks like one begins with an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def runs(recorded: Sequence[RecordedRun]) -> Table:

@@ -52,7 +52,7 @@ class Gate:
         """The experience with the entries whose program passes; those of `tasks`, by name, are judged by these.
 
         An entry keeps its task's inputs and its answer. Calls of predictors are dropped: an agent's demonstrations are
-        tasks with programs.
+        tasks with programs. So is the verdict on inputs drawn anew, which is not judged again.
         """
         own = {task.name: task for task in tasks}
         entries = [_with_task(entry, own.get(entry.task_key)) for entry in experience.entries]
@@ -100,4 +100,4 @@ class Gate:
 def _with_task(entry: Entry, own: Task | None) -> Entry:
     task = entry.inputs["task"] if own is None else own
     outputs = {name: value for name, value in entry.outputs.items() if name == "impl" or name not in ANSWERS}
-    return replace(entry, inputs={"task": task}, outputs=outputs, calls={})
+    return replace(entry, inputs={"task": task}, outputs=outputs, calls={}, held_out=None)

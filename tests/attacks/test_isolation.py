@@ -9,6 +9,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -28,7 +31,8 @@ from pipeline.verification.worker import WorkerKilled, judge, verdict_of, verifi
 from step_runtime.tasks.reader import loads_task
 from step_runtime.verification.verify import Verdict
 from tests.support import attacking
-from tests.support.processes import PATIENCE, gone
+from tests.support.paths import PROJECT
+from tests.support.processes import PATIENCE, eventually, gone, state
 
 TASK = """
 inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]
@@ -249,6 +253,30 @@ def test_what_a_snippet_starts_ends_with_its_call(pool: WorkerPool, attack: str,
     assert gone(int(marker.read_text()))
     assert verdict(pool, "attack", bad, WRONG).stage == "value"
     assert controls_hold(pool)
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="the warden's means are Linux's")
+def test_what_a_snippet_starts_ends_with_the_command_s_whole_group(tmp_path: Path) -> None:
+    """Killed together, as by a timeout, they leave nobody to wait for; the control runs until then."""
+    marker = tmp_path / "pid"
+    script = f"""
+from pipeline.verification.isolation.confinement import Sandbox
+from pipeline.verification.pool import WorkerPool
+from tests.support import attacking
+
+if __name__ == "__main__":
+    with WorkerPool(1, seconds=60, memory=2**29, sandbox=Sandbox("off")) as pool:
+        pool.submit(attacking.leave_and_wait, {str(marker)!r}).result()
+"""
+    (tmp_path / "script.py").write_text(script)
+    env = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], env=env, start_new_session=True)
+    assert eventually(lambda: marker.exists() and bool(marker.read_text()))
+    left = int(marker.read_text())
+    assert state(left)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert gone(left)
 
 
 def test_a_process_killed_twice_by_others_leaves_its_attempt_unscored() -> None:

@@ -3,13 +3,14 @@
 - no output is written through a link that somebody else has planted, at its own place or as a folder above it;
 - nothing but one module opens a file to write;
 - reports for build servers and editors hold no control and no bidirectional character;
-- a task of any name has its artifacts;
+- a task of any name has its artifacts, and is no formula of a spreadsheet;
 - a changed file is seen whatever its time says.
 """
 
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import os
 import shutil
@@ -151,6 +152,16 @@ def test_a_compiled_program_shows_what_would_not_be_seen(char: str, tmp_path: Pa
     assert char not in path.read_text()
     assert "é" in path.read_text()
     assert read_program(path).metadata == {"name": f"é{char}"}
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0"], ids=ascii)
+def test_a_table_holds_no_formula(name: str, tmp_path: Path) -> None:
+    """A spreadsheet would compute it, or run what it names; numbers and other names stay as they are."""
+    Table(("run", "rate"), ((name, -1), ("gemm/1", -0.5))).write(path := tmp_path / "table.csv")
+    with path.open(newline="") as file:
+        rows = [*csv.reader(file)]
+    assert rows[1][0].startswith("'")
+    assert rows[1][1:] + rows[2] == ["-1", "gemm/1", "-0.5"]
 
 
 NAMES = (

@@ -19,6 +19,8 @@ import pytest
 from optimizers import Attempt, Entry, Experience, TokenCount
 from pipeline.actions.offers import Offer, Solution, write_offer
 from pipeline.actions.sweep_spec import MOST, read_spec
+from pipeline.agent.agent import Agent
+from pipeline.agent.compiled import parse_program, save_program
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.record import attempts
@@ -46,6 +48,18 @@ JUNK: dict[str, Callable[[dict[str, Any]], object]] = {
     "endless samples": entry(samples=10**30),
     "a temperature of NaN": entry(temperature=float("nan")),
     "an endless temperature": entry(answer_temperature=float("inf")),
+    "a temperature below zero": entry(temperature=-1),
+    "a temperature beyond all": entry(answer_temperature=1e308),
+    "an iteration before the first": entry(iteration=-1),
+    "an endless iteration": entry(answer_iteration=10**30),
+    "a sample before the first": entry(answer_sample=-1),
+    "tokens that are owed": entry(tokens={"prompt": -1}),
+    "endless tokens": entry(tokens={"prompt": 10**300}),
+    "a cost that is owed": entry(cost=-1.0),
+    "a cost of NaN": entry(cost=float("nan")),
+    "more pooled successes than samples": entry(pooled_successes=9, pooled_samples=8),
+    "pooled successes of no samples": entry(pooled_successes=0, pooled_samples=0),
+    "half of the pooled counts": entry(pooled_successes=3),
     "no answer": entry(outputs={}),
     "an answer of numbers": entry(outputs={"impl": [1]}),
     "an answer that is code": entry(outputs={"impl": "import os\nos.mkdir('executed')"}),
@@ -68,6 +82,7 @@ TEXTS = {
     "deep nesting": b"[" * 200_000,
     "many digits": b'{"format": ' + b"9" * 5000 + b"}",
     "no UTF-8": b"\xff\xfe",
+    "a key that occurs twice": b'{"entries": [], "entries": []}',
 }
 
 
@@ -83,6 +98,27 @@ def test_an_experience_with_junk_is_one_message(attack: str, tmp_path: Path, mon
     with pytest.raises(UsageError, match=r"^e\.json: expected the experience of a run in JSON: "):
         parse_experience(text, "e.json")
     assert not [*tmp_path.iterdir()]
+
+
+PROGRAMS: dict[str, Callable[[str], str]] = {
+    "repairs without end": lambda text: text.replace('"refine": 0', '"refine": 1000000'),
+    "a key that occurs twice": lambda text: text.replace('"refine": 0', '"refine": 0, "refine": 0'),
+    "numbers beyond all": lambda text: text.replace('"needs": null', f'"needs": {NEEDS % ("9" * 300)}'),
+    "numbers below zero": lambda text: text.replace('"needs": null', f'"needs": {NEEDS % "-1"}'),
+}
+NEEDS = '{"characters": 1, "prompt_tokens": 1, "answer_tokens": %s}'
+
+
+@pytest.mark.parametrize("attack", PROGRAMS)
+def test_a_compiled_program_asks_for_what_can_be(attack: str, tmp_path: Path) -> None:
+    """Each repair is a request that its user pays for; the control is read."""
+    save_program(Agent("none", proposer_prompt="Propose."), path := tmp_path / "p.json")
+    text = path.read_text()
+    control = text.replace('"refine": 0', '"refine": 3').replace('"needs": null', f'"needs": {NEEDS % "1"}')
+    assert parse_program(control, "p.json").refine == 3
+    assert PROGRAMS[attack](text) != text
+    with pytest.raises(UsageError, match=r"^p\.json: "):
+        parse_program(PROGRAMS[attack](text), "p.json")
 
 
 REQUESTS: dict[str, Any] = {

@@ -136,6 +136,8 @@ def run(
     What the initializer returns says whether what judges programs is what it was; cells are confined to the sandbox.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(PermissionError):
+        os.setsid()  # a signal to the command's whole group must leave whoever ends what calls have started
     processes.forget_secrets()
     processes.offer_to_end()
     processes.guard_memory()

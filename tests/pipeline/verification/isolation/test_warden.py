@@ -49,7 +49,7 @@ LOST: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, str]] = {
     "many processes": (attacking.processes, (40,), "crashed", "more than 32 processes"),
     "a segmentation fault": (crashing.segfault, (), "crashed", "SIGSEGV"),
     "an exit": (crashing.leave, (0,), "crashed", "exit code 0"),
-    "the exit code of one whose judge was changed": (crashing.leave, (88,), "tampered", "changed what judges"),
+    "the exit code of one whose judge was changed": (crashing.leave, (88,), "tampered", "changed the verifier"),
     "a long answer": (attacking.long_answer, (2**24 + 1,), "crashed", "answered with more than"),
 }
 
