@@ -20,7 +20,7 @@ examples:
   python -m pipeline.bundle gemm/1 solution.step -o bundle/ --run 2894a2c9
   python -m pipeline.bundle --check bundle/
 
-exit codes: 0 the bundle is written, or all that it says holds, 1 the program does not pass, or something has changed,
+exit codes: 0 the bundle is written, or its content holds, 1 the program does not pass, or something has changed,
 2 a bad option or file, 130 interrupted"""
 
 

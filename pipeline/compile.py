@@ -23,7 +23,7 @@ examples:
   python -m pipeline.compile --resume 1a2b3c4d
   python -m pipeline.compile --optimizer adaptive --experience 1a2b3c4d --tasks new_task.yaml
 
-exit codes: 0 at least one task is solved, 1 none is, 2 a bad option or file,
+exit codes: 0 at least one task is solved, 1 no task is solved, 2 a bad option or file,
 3 the LM or the record can't be used, 130 interrupted (the results so far are kept)"""
 
 

@@ -44,7 +44,7 @@ class CostOptions(Config):
     language: LanguageName = None
     sizes: str | None = option(
         None,
-        "sizes such as D=16,M=5; dims not named keep those of the task's first set",
+        "sizes such as D=16,M=5; other dims keep the sizes of the task's first set",
         "DIM=SIZE,…",
         check=_sizes,
     )

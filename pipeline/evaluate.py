@@ -23,7 +23,7 @@ examples:
 
 the agent's settings are those of a compiled program; only `--program none` has defaults
 
-exit codes: 0 the figures are printed, whatever they are, 2 a bad option or file, 3 the LM can't be used,
+exit codes: 0 the figures are printed, 2 a bad option or file, 3 the LM can't be used,
 130 interrupted (the figures cover the answers so far)"""
 
 

@@ -32,7 +32,7 @@ examples:
   python -m pipeline.generate my_task.yaml --objective memory -o solved
 
 exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad option or file, 3 the LM can't be used,
-130 interrupted (what was verified is kept)"""
+130 interrupted (verified programs are kept)"""
 
 SYNTHESIS = OptionGroup(
     "the default, and `--proposer search`: classical synthesis, which runs the task's functions and reference on data;"

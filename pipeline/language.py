@@ -21,9 +21,9 @@ examples:
   pip install -e mine-language
   python -m pipeline.language check mine --junit report.xml
 
-docs/languages.md goes from nothing to a report without faults.
+docs/languages.md leads from a skeleton to a report without faults.
 
-exit codes: 0 the files are written, or all that is tried holds, 1 something is broken, 2 a bad option or file"""
+exit codes: 0 the files are written, or every case holds, 1 something is broken, 2 a bad option or file"""
 
 
 class LanguageOptions(Config):
@@ -31,7 +31,7 @@ class LanguageOptions(Config):
 
     action: Literal["new", "check"] = option(
         ...,
-        "`new`, write a skeleton; `check`, report whether a language keeps what it must",
+        "`new`, write a skeleton; `check`, report whether a language keeps its contract",
         positional=True,
     )
     name: str = option(..., "the language's name: lower-case letters, digits and hyphens", "NAME", positional=True)
@@ -45,7 +45,7 @@ class LanguageOptions(Config):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the skeleton or the report."""
-    parser = Parser(NAME, "Starts a language of your own, and checks that it keeps what the commands rely on.", EPILOG,
+    parser = Parser(NAME, "Starts a language of your own, and checks its contract with the commands.", EPILOG,
                     LanguageOptions, SandboxOptions)  # fmt: skip
     options = LanguageOptions.of(parser.given(argv))
     if options.action == "new":

@@ -20,7 +20,7 @@ examples:
 
 runs without recorded answers are omitted and listed on stderr
 
-exit codes: 0 the page is written, 2 a bad option, no such run, or none with recorded answers"""
+exit codes: 0 the page is written, 2 a bad option, an unknown run, or a run without recorded answers"""
 
 
 class ReportOptions(Config):

@@ -21,8 +21,8 @@ example of a file; the names in `base` and `sweep` are the options of pipeline.c
   sweep:
     seed: [0, 1, 2]
     selection: [adaptive, similar, resample]
-  compare: {selection: resample}         the others less this one, seed by seed
-  match_tokens: {selection: adaptive}    the others get as many tokens as this one took
+  compare: {selection: resample}         differences from this configuration, seed by seed
+  match_tokens: {selection: adaptive}    the other runs get the tokens of this configuration
 
 examples:
   python -m pipeline.sweep examples/learning.yaml --dry-run

@@ -21,7 +21,7 @@ from pipeline.verification.sandbox import SandboxOptions
 NAME = "pipeline.verify"
 EPILOG = """\
 several programs at once: every name that ends in .yaml or .yml, every folder, pattern and benchmark name is a task;
-any other file, and -, is the program of the task named before it. A task without one is judged by its own `impl`.
+any other file, and -, is the program of the task named before it. A task without a program is judged by its own `impl`.
 
 examples:
   python -m pipeline.verify gemm/1 my_program.step
@@ -31,7 +31,7 @@ examples:
   python -m pipeline.verify my_task.yaml my_program.step --watch
 
 exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file,
-4 nothing is known of some program, as a limit ended its run, 130 interrupted"""
+4 a verdict is unknown, as a limit ended the run, 130 interrupted"""
 
 MANY = OptionGroup("several programs")
 
@@ -55,7 +55,7 @@ class VerifyOptions(Config):
         False, "prove that programs that pass equal the reference for all inputs at the sizes, in exact arithmetic"
     )
     mutants: bool = option(
-        False, "say which mutants of programs that pass their task fails to tell from them, and what to change in it"
+        False, "name mutants that the task does not tell from its right program, and a change to the task that does"
     )
     no_stress: bool = option(
         False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"
