@@ -223,7 +223,7 @@ def _run(
     request = plan.request(lm, method, solving.model)
     request = replace(request, config=request.config.model_copy(update={"context": context}))
     params = {"ablation": plan.id, "method": method, "named": lm, "command": command}
-    run_name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
+    run_name = f"{method} {counted(len(plan.tasks), 'task')} {lm}, ablation {plan.id}"
     with (
         open_workers(request.config, name) as workers,
         start_job(request, LMs(solving), run_name, params, resumed, workers, partial(print_message, name)) as job,

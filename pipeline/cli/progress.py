@@ -22,6 +22,7 @@ from optimizers import (
     TokenCount,
 )
 from pipeline.base.terminal import console, print_lines
+from pipeline.base.text import counted
 from pipeline.charts.plots import title
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -92,9 +93,9 @@ class ProgressDisplay(BaseObserver):
             + ("" if result.complete else "  incomplete")
         )
         if result.failures:
-            self._print(f"  {result.failures} of {result.samples} samples got no answer and are not counted")
+            self._print(f"  {result.failures} of {counted(result.samples, 'sample')} got no answer, and do not count")
         if self._usd is not None and tokens.unpriced:
-            self._print(f"  {tokens.unpriced} answers have no known price and do not count towards --max-usd")
+            self._print(f"  answers without a known price, not counted towards --max-usd: {tokens.unpriced}")
 
     def run_finished(self, experience: Experience) -> None:
         """Removes the bars."""
@@ -146,7 +147,7 @@ class TaskProgress:
         sampled = sum(task in self._finished or count >= self._samples for task, count in self._done.items())
         started = len(self._done.keys() | {sample.task_key for sample in self._running})
         slowest = max(self._slowest, *self._running, key=_seconds) if self._running else self._slowest
-        text = f"{sampled} tasks sampled, {started - sampled} being sampled, {self._tasks - started} waiting"
+        text = f"{counted(sampled, 'task')} sampled, {started - sampled} being sampled, {self._tasks - started} waiting"
         return text + (f"; slowest {slowest.task_key}, {slowest.seconds:.1f} s" if slowest.task_key else "")
 
 

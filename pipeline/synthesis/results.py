@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.text import counted
 from pipeline.synthesis.search_budget import RepairOutcome, SearchOutcome
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def headline(name: str, outcome: SearchOutcome | None) -> str:
     """The result of one task: that it has a program, or why it has none."""
     if outcome is None:
         return f"{name}: not reached"
-    effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
+    effort = f"{outcome.seconds:.1f} s, {counted(outcome.candidates, 'candidate')}"
     if outcome.impl is None:
         missed = f"; it made no value of this line of the reference: `{outcome.missed[0]}`" if outcome.missed else ""
         return f"{name}: no program found in {effort}: {why(outcome)}{missed}"

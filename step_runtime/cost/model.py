@@ -68,7 +68,7 @@ class Cost:
     """The cost of a program at given sizes.
 
     Attributes:
-        sizes: The value of every symbol.
+        sizes: The value of every symbol, or of those that a reader is shown.
         memory: Bytes on chip: what primitives hold, and the queues; without what is spilled.
         staging: Bytes of one element of every input and result, which transfers pass through; not part of `memory`.
         traffic: Bytes between chip and memory: inputs and results once, spills written and read.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from step_runtime.base.errors import quantity
 from step_runtime.base.formats import FORMATS, Format
 from step_runtime.execution.number_formats import exact
 
@@ -43,7 +44,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     found, expected = _distinct(float(result[place]), float(reference[place]))
     extra = f", {odd} of them NaN or infinite" if odd else ""
     first = f"first at {list(place)}: {found}, expected {expected}"
-    return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"
+    return f"differs from the reference in {int(bad.sum())} of {quantity(bad.numel(), 'number')}{extra}; {first}"
 
 
 def differs_beyond_numbers(result: Tensor, reference: Tensor) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import sympy
 from torch import Tensor
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
+from step_runtime.base.shapes import Dim
+from step_runtime.base.types import Buffer, Element, StreamType, components_of
 from step_runtime.execution.invocation import Data
 from step_runtime.execution.number_formats import exact, is_rounded
 from step_runtime.tasks.task import Task, TensorSpec
@@ -38,7 +39,7 @@ def negligible_ends(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskW
     """
     able = [_Trials(one) for one in sorted(tried, key=_numbers) if is_small(one)]
     for index, (spec, stream) in enumerate(zip(task.inputs, task.input_types, strict=True)):
-        for axis, dim in enumerate(reversed(stream.shape)):
+        for axis, dim in enumerate(_dims(stream)):
             longer = [one for one in able if one.data(spec.name, 0)[0].shape[axis] > _SHORT]
             for end, name in ((0, "first"), (-1, "last")):
                 if longer and all(one.forgotten(index, axis, end) for one in longer):
@@ -101,7 +102,7 @@ class _Trials:
     def _reach(self, index: int, axis: int, position: int, seed: int) -> _Reach:
         """What other numbers at a position of a dim change; nothing where the reference fails on them."""
         task = self._instance.task
-        spec, dim = task.inputs[index], tuple(reversed(task.input_types[index].shape))[axis]
+        spec, dim = task.inputs[index], _dims(task.input_types[index])[axis]
         pairs = zip(self.data(spec.name, seed), self.data(spec.name, seed + _SAMPLES), strict=True)
         mixed = tuple(_with_other(one, other, axis, position) for one, other in pairs)
         try:
@@ -113,7 +114,7 @@ class _Trials:
         return [
             pair
             for one, other, stream in zip(values, others, task.output_types, strict=True)
-            for pair in _parts(one, other, _axis(stream.shape, dim))
+            for pair in _parts(one, other, _axis(stream, dim))
         ]
 
     def _reference(self, seed: int, replaced: tuple[TensorSpec, Data] | None = None) -> list[Data]:
@@ -127,10 +128,22 @@ class _Trials:
         return self._values.setdefault(seed, self._instance.reference())
 
 
-def _axis(shape: Sequence[sympy.Expr], dim: sympy.Expr) -> int | None:
+def _axis(stream: StreamType, dim: Dim) -> int | None:
     """The axis of an output's tensor that is a dim; None if none is."""
-    dims = tuple(reversed(shape))
+    dims = _dims(stream)
     return dims.index(dim) if dim in dims else None
+
+
+def _dims(stream: StreamType) -> tuple[Dim, ...]:
+    """The dims of a stream's tensors: its own, and those of its Buffers, where all components have the same."""
+    own = tuple(reversed(stream.shape))
+    inner = {_buffered(element) for element in components_of(stream.dtype)}
+    return (*own, *inner.pop()) if len(inner) == 1 else own
+
+
+def _buffered(element: Element) -> tuple[Dim, ...]:
+    """The dims of a Buffer; none of other elements."""
+    return tuple(reversed(element.dims)) if isinstance(element, Buffer) else ()
 
 
 def _parts(one: Data, other: Data, axis: int | None) -> Iterator[tuple[Tensor, Tensor]]:

@@ -17,7 +17,15 @@ from torch import Tensor
 
 from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, describe_error, describe_value
 from step_runtime.base.functions import DeclaredFn, Fn
-from step_runtime.base.shapes import INNERMOST_FIRST, LARGEST_DIM, evaluate, format_sizes, is_reversed, torch_shape
+from step_runtime.base.shapes import (
+    INNERMOST_FIRST,
+    LARGEST_DIM,
+    Sizes,
+    evaluate,
+    format_sizes,
+    is_reversed,
+    torch_shape,
+)
 from step_runtime.base.stream import Stream
 from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, STuple, components_of
 from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
@@ -217,8 +225,12 @@ class TaskInstance:
     @property
     def place(self) -> str:
         """The sizes of the task's own dims, for messages."""
-        used = {name: size for name, size in self.sizes.items() if name in self.task.used_symbols}
-        return format_sizes(used or self.sizes)
+        return format_sizes(self.own_sizes)
+
+    @property
+    def own_sizes(self) -> Sizes:
+        """The sizes of the dims that the task uses; all, if it uses none."""
+        return {name: size for name, size in self.sizes.items() if name in self.task.used_symbols} or self.sizes
 
     @cached_property
     def scope(self) -> Scope:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from step_runtime.base.errors import Diagnostic, StepError, TaskError
+from step_runtime.base.errors import Diagnostic, StepError, TaskError, quantity
 from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.deadline import Deadline
@@ -160,7 +160,8 @@ def _trouble(
     odd = 0 if _all_finite(rounded) else int((~rounded.isfinite() & (True if reliable is None else reliable)).sum())
     if odd:
         return "stress-overflow", (
-            f"has NaN or infinity in {odd} of {truth.numel()} numbers, computed in float32; the reference does not"
+            f"has NaN or infinity in {odd} of {quantity(truth.numel(), 'number')}, computed in float32;"
+            " the reference does not"
         )
     own, other = _error(reference, truth, reliable), _error(rounded, truth, reliable)
     # Where the reference's own numbers are what rounding leaves of a sum that cancels, so may the program's be.

@@ -8,7 +8,7 @@ found through exact values, and is given only if it holds at other sizes too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise, product
@@ -240,7 +240,8 @@ class TaskCosts:
     def cost(self, program: Program, types: Sequence[StreamType], sizes: Sizes) -> Cost:
         """The cost of a checked program at the sizes that it was checked at."""
         instance, count = self._at(sizes)
-        return estimate(program, types, instance.sizes, lambda fn: count(instance.fns[fn.label]), self.chip)
+        cost = estimate(program, types, instance.sizes, lambda fn: count(instance.fns[fn.label]), self.chip)
+        return replace(cost, sizes=instance.own_sizes)
 
     def function(self, label: str, sizes: Sizes) -> Fn:
         """A function of the task with its code, by the name that programs use."""

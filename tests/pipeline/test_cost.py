@@ -50,7 +50,7 @@ def test_other_sizes_and_a_small_memory(capsys: pytest.CaptureFixture[str]) -> N
     """What does not fit is named, with the traffic that it causes."""
     assert run("norm/2", ORACLE, "--sizes", "D=64,N=2", "--sram", "100") == 0
     out = capsys.readouterr().out
-    assert "at M=5, N=2, K=9, D=64" in out
+    assert "at N=2, D=64" in out
     assert "off chip: the queue of E2 before Zip, 252 bytes; 1,024 bytes written and read instead" in out
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import generate
+from pipeline import generate, verify
 from pipeline.actions.generate_in_stages import Progress
 from pipeline.base.errors import run_command
 from pipeline.rewriting.simplification import code_lines
-from step_runtime import verify
+from step_runtime import verify as verdict_on
 from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.loading import load_task
 from tests.support.small_tasks import of_scalars
@@ -53,7 +53,7 @@ def test_each_task_says_what_found_it_and_each_failure_what_to_do(
     assert code_lines(easy["impl"]) <= code_lines(easy["draft"])
     written = (tmp_path / "out" / "easy.yaml").read_text()
     assert written.startswith("# by hand\n")
-    assert verify(load_task(tmp_path / "out" / "easy.yaml")).passed
+    assert verdict_on(load_task(tmp_path / "out" / "easy.yaml")).passed
     assert (never["found_by"], never["search"]["reason"], never["repair"]["reason"]) == (None, "exhausted", "exhausted")
     assert never["advice"]["hints"]
 
@@ -71,3 +71,37 @@ def test_parts_that_run_side_by_side_are_counted_once() -> None:
     progress.spent("other", 1.0, again - 10.0)
     assert progress.seconds["task"] == pytest.approx(45.0, abs=time.monotonic() - start + 1e-6)
     assert progress.seconds["other"] == 3.0
+
+
+LOG_SUM_EXP = """
+inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
+fns:
+- {name: E, apply: 'return [torch.exp(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
+- {name: S, apply: 'return [state[0] + input[0]]', init: [0], input_dtype: fp32, output_dtype: fp32, func_name: fn_sum}
+- {name: L, apply: 'return [torch.log(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_log}
+outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: ["torch.logsumexp(input_data['E0'], -1)"]}]
+sizes: {N: 3, M: [4, 5]}
+"""
+"""Without a function for the maximum, every program overflows; N has one size."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*N is 3 at every set of sizes")
+@pytest.mark.parametrize(
+    "options", [[], ["--program", "none", "--samples", "2"], ["--proposer", "search", "--max-minutes", "0.3"]], ids=str
+)
+def test_every_path_that_offers_a_program_warns_as_verify_does(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the task and of the program, in the text and in JSON; `verify` gives the same codes."""
+    path = tmp_path / "lse.yaml"
+    path.write_text(LOG_SUM_EXP)
+    assert run_command(generate.NAME, generate.main, [str(path), "-o", str(tmp_path / "out"), *options]) == 0
+    shown = capsys.readouterr().out
+    assert run_command(generate.NAME, generate.main, [str(path), *options, "--json"]) == 0
+    warned = json.loads(capsys.readouterr().out)["warnings"]["lse"]
+    assert run_command(verify.NAME, verify.main, [str(tmp_path / "out" / "lse.yaml"), "--json"]) == 0
+    codes = [each["code"] for each in json.loads(capsys.readouterr().out)["warnings"]]
+    assert codes == ["fixed-dim", "stress-overflow"]
+    for code, line in zip(codes, warned, strict=True):
+        assert code in line and code in shown

@@ -92,7 +92,8 @@ def test_an_iteration_cut_short_says_so() -> None:
 
 def test_a_budget_in_dollars_that_can_not_be_kept_says_so() -> None:
     """An LM without a known price spends nothing that could be counted."""
-    assert "12 answers have no known price" in shown(terminal=False, budget=Budget(usd=1.0, iterations=1))
+    unpriced = "answers without a known price, not counted towards --max-usd: 12"
+    assert unpriced in shown(terminal=False, budget=Budget(usd=1.0, iterations=1))
     assert "price" not in shown(terminal=False, budget=Budget(iterations=1))
 
 

@@ -92,7 +92,7 @@ def test_what_is_within_the_tolerance_is_not_counted() -> None:
     result[700] += 1
     message = difference(result, reference)
     assert message is not None
-    assert message.startswith("differs from the reference in 1 of 1000 numbers; first at [700]: ")
+    assert message.startswith("differs from the reference in 1 of 1,000 numbers; first at [700]: ")
 
 
 @pytest.mark.parametrize(

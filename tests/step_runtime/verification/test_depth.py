@@ -65,6 +65,14 @@ def test_a_recurrence_that_forgets_within_the_tolerance_is_reported(tmp_path: Pa
     assert "the first elements of input X along T change part of an output" in found
 
 
+@pytest.mark.parametrize("decay", [1e-4, 0.5])
+def test_a_dim_of_buffers_is_a_dim_as_well(tmp_path: Path, decay: float) -> None:
+    """A function that folds a Buffer's elements may leave some out, too."""
+    text = recurrence(decay).replace("  dtype: fp32\n  dims: [T, B]", '  dtype: "Buffer(fp32, [T])"\n  dims: [B]')
+    found = warned(tmp_path, text)
+    assert len(found) == (decay < 0.1) and all("the first elements of input X along T" in one for one in found)
+
+
 @pytest.mark.parametrize("decay", [0.5, 0.9, 1.0, 1.1])
 def test_a_recurrence_whose_data_shows_its_depth_is_not(tmp_path: Path, decay: float) -> None:
     """No warning where a set of sizes makes each element count."""
