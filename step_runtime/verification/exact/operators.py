@@ -96,7 +96,8 @@ class Operators:
             f"{target} {_spelled(args)} {_spelled(kwargs)}"
         )
         for value in values:
-            own = fingerprint(value.data).flatten(2) + residues.seed(f"{value.dtype} {value.shape}")
+            own = fingerprint(value.data)
+            own = own.reshape(*own.shape[:2], -1) + residues.seed(f"{value.dtype} {value.shape}")
             places = mixed(torch.arange(own.shape[2]) + 7)
             words = mixed(words + mixed(own * (2 * places + 1) + places).sum(2))
         found = []

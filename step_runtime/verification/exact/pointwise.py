@@ -233,6 +233,17 @@ def log1p(value: Value, dtype: torch.dtype) -> Value:
     return arithmetic.logarithm(arithmetic.add(arithmetic.number(1.0), value, dtype), dtype)
 
 
+def xlogy(one: Value, other: Value, dtype: torch.dtype) -> Value:
+    """The rule of `xlogy`, wherever the logarithm is defined."""
+    return arithmetic.multiply(one, arithmetic.logarithm(other, dtype), dtype)
+
+
+def logaddexp(one: Value, other: Value, dtype: torch.dtype) -> Value:
+    """The logarithm of the sum of two exponentials."""
+    total = arithmetic.add(arithmetic.exponential(one, dtype), arithmetic.exponential(other, dtype), dtype)
+    return arithmetic.logarithm(total, dtype)
+
+
 def expm1(value: Value, dtype: torch.dtype) -> Value:
     """The rule of `expm1`."""
     return arithmetic.subtract(arithmetic.exponential(value, dtype), arithmetic.number(1.0), dtype)

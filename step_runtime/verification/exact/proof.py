@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -34,10 +34,12 @@ from step_runtime.verification.instance import TaskInstance
 Answer = Literal["proved", "different", "unknown"]
 MEANING = (
     "in exact arithmetic, without rounding, wherever both are defined; "
-    "a constant is the simplest number that rounds to it"
+    "a constant is the simplest number within 4 units in its last place, and infinite from 1e29 on"
 )
 LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
+_TRIALS = 4
+"""Draws of worlds, at most; a further one is made where the bound of those before is too large."""
 _ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
 """What counts where sets of sizes differ, the first first."""
 
@@ -73,6 +75,15 @@ class ExactVerdict:
         return f"exact: {self.answer} {where}: {self.reason}{error}"
 
 
+@dataclass(frozen=True)
+class _Comparison:
+    """Where residues differ first, in words; the bits of the bound; the operators that are free symbols."""
+
+    where: str | None
+    bits: int
+    free: tuple[str, ...]
+
+
 class Prover:
     """Compares programs with one task's reference, whose formulas are computed once, at one set of sizes."""
 
@@ -84,30 +95,47 @@ class Prover:
         self._reference: list[tuple[Value, ...]] | Unknown | None = None
         self._free: dict[str, None] = {}
         self._degree = 0.0
+        self._again: dict[int, Prover] = {}
 
     def prove(self, program: Program, types: Types) -> ExactVerdict:
         """The verdict on a program that passes at these sizes."""
         place = (self._instance.place,)
-        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
         try:
-            expected = self._expected()
-            run = ExactRun(self._instance, self._functions, operators, self._inputs())
-            results = run.run(program, [stream for stream in types if stream is not None])
-            where = self._difference(results, expected)
+            found = self._compared(program, types)
         except Unknown as error:
             return ExactVerdict("unknown", f"not followed: {error}", sizes=place)
         except (StepError, RuntimeError, ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
             return ExactVerdict("unknown", f"not followed: {describe_error(error)}", sizes=place)
-        if where is not None and (shown := witness(self._instance, program, types, self._limits)):
+        if found.where is not None and (shown := witness(self._instance, program, types, self._limits)):
             return ExactVerdict("different", shown, sizes=place)
-        if where is not None:
-            free = ", ".join({**self._free, **operators.free})
-            named = f"; operators that are free symbols: {free}" if free else ""
-            return ExactVerdict("unknown", f"{where}: the formulas differ{named}", sizes=place)
-        bits = self._bits(max(self._degree, operators.degree), results)
-        if bits < LEAST_BITS:
-            return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{bits}", sizes=place)
-        return ExactVerdict("proved", f"equal for all inputs, {MEANING}", bits, place)
+        if found.where is not None:
+            named = f"; operators that are free symbols: {', '.join(found.free)}" if found.free else ""
+            return ExactVerdict("unknown", f"{found.where}: the formulas differ{named}", sizes=place)
+        if found.bits < LEAST_BITS:
+            return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{found.bits}", sizes=place)
+        return ExactVerdict("proved", f"equal for all inputs, {MEANING}", found.bits, place)
+
+    def _compared(self, program: Program, types: Types) -> _Comparison:
+        """The comparison in as many independent trials as its bound takes, some at most."""
+        found = self._compared_once(program, types)
+        for number in range(1, _TRIALS):
+            if found.where is not None or not 0 < found.bits < LEAST_BITS:
+                break
+            again = self._again.setdefault(number, Prover(self._instance, self._limits))
+            with residues.trial(number):
+                more = again._compared_once(program, types)
+            # Each trial is wrong with its own probability, and all have to be.
+            found = replace(found, where=more.where, bits=found.bits + more.bits)
+        return found
+
+    def _compared_once(self, program: Program, types: Types) -> _Comparison:
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
+        expected = self._expected()
+        run = ExactRun(self._instance, self._functions, operators, self._inputs())
+        results = run.run(program, [stream for stream in types if stream is not None])
+        where = self._difference(results, expected)
+        free = tuple({**self._free, **operators.free})
+        return _Comparison(where, self._bits(max(self._degree, operators.degree), results), free)
 
     def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
         if self._given is None:

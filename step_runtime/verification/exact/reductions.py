@@ -117,7 +117,7 @@ def matrix_product(one: Value, other: Value, dtype: torch.dtype) -> Value:
     batch = max(one.batch, other.batch)
     one, other = spread(one, batch, one.shape), spread(other, batch, other.shape)
     data = residues.product(one.data, other.data)
-    known = torch.matmul(one.known, other.known)
+    known = torch.matmul(one.known.to(torch.float64), other.known.to(torch.float64))
     count = one.shape[-1]
     (top, bottom) = one.degree[0] + other.degree[0], one.degree[1] + other.degree[1]
     return Value(data, known, dtype, degree=(top + max(0, count - 1) * bottom, bottom * count))

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import cache
 
@@ -26,6 +29,8 @@ SMALLEST = math.log2(PRIMES[-1])
 """The bits of the smallest prime."""
 _SQUARES = (2, 3, 5, 7, 11, 13)
 _LARGEST_DENOMINATOR = 1 << 20
+_NEAR = 4
+"""Units in the last place by which a constant that was computed may be away from the number that is meant."""
 _LARGEST_ROOT = 1 << 24
 _FACTORS = (-4658895280553007687, -7723592293110705685)
 _STEP = -7046029254386353131
@@ -51,9 +56,28 @@ def mixed(words: Tensor) -> Tensor:
     return words ^ (words >> 31)
 
 
-@cache
+_TRIAL: ContextVar[int] = ContextVar("trial", default=0)
+"""Which of several draws of everything random is in use."""
+
+
+@contextmanager
+def trial(number: int) -> Iterator[None]:
+    """Within the context, all that is random is drawn anew: worlds that are independent of those of other trials."""
+    token = _TRIAL.set(number)
+    try:
+        yield
+    finally:
+        _TRIAL.reset(token)
+
+
 def seed(text: str) -> int:
-    """Random bits for a text."""
+    """Random bits for a text, in the trial in use."""
+    number = _TRIAL.get()
+    return _seed(f"{text} {number}" if number else text)
+
+
+@cache
+def _seed(text: str) -> int:
     own = (zlib.crc32(text.encode()) << 32 | zlib.crc32(text[::-1].encode() + b"seed")) - (1 << 63)
     return int(mixed(torch.tensor([own + 1], dtype=_LONG))[0])
 
@@ -91,12 +115,16 @@ def constants(values: Tensor) -> Tensor:
     return table[:, places].reshape(CHANNELS, *values.shape)
 
 
-@cache
 def encoded(value: float) -> tuple[int, ...]:
-    """The residues of a float: of the simplest fraction that is rounded to it, or of the root of a fraction.
+    """The residues of a float: of the simplest fraction beside it, or of the root of a fraction.
 
-    Different floats have different fractions. A root is recognized if it is the float itself or one of its neighbours.
+    A root is recognized if it is the float itself or one of its neighbours.
     """
+    return _encoded(value, _TRIAL.get())
+
+
+@cache
+def _encoded(value: float, trial: int) -> tuple[int, ...]:
     if not math.isfinite(value):
         sign = 1 if value > 0 else -1
         return tuple(sign * seed(f"infinity {channel}") % int(MODULI[channel]) for channel in range(CHANNELS))
@@ -112,12 +140,15 @@ def encoded(value: float) -> tuple[int, ...]:
 
 
 def simplest(value: float) -> Fraction:
-    """The fraction of the smallest denominator that is rounded to a float."""
-    exact = Fraction(value)
+    """The fraction of the smallest denominator beside a float, within what operations on constants round.
+
+    `1 - 0.8` is `1/5`, as is `0.2`.
+    """
+    exact, near = Fraction(value), _NEAR * Fraction(math.ulp(value))
     bound = 1
     while bound < exact.denominator:
         found = exact.limit_denominator(bound)
-        if float(found) == value:
+        if found and abs(found - exact) <= near:
             return found
         bound *= 2
     return exact
@@ -150,7 +181,6 @@ def _factors(number: int) -> tuple[tuple[int, int], ...]:
     return (*found, *([(number, 1)] if number > 1 else ()))
 
 
-@cache
 def _prime_root(number: int, order: int, prime: int) -> int:
     """A root of a prime number in a field: a free symbol where there is none."""
     found = number
@@ -203,7 +233,7 @@ def _inverse_tree(values: Tensor) -> Tensor:
 
 
 @cache
-def _tables(name: str) -> tuple[Tensor, Tensor]:
+def _tables(name: str, trial: int) -> tuple[Tensor, Tensor]:
     """Powers of a base, as many as a digit of an exponent has values, and of its power by that many."""
     low, high = [], []
     for channel in range(WORLDS * (LEVELS - 1)):
@@ -226,7 +256,7 @@ def exponential(exponents: Tensor, name: str = "e") -> Tensor:
 
     A word stands for a base drawn at random; a number must be a square modulo all primes.
     """
-    low, high = _tables(name)
+    low, high = _tables(name, _TRIAL.get())
     count = WORLDS * (LEVELS - 1)
     flat = exponents[WORLDS:].reshape(count, -1)
     mask = (1 << _DIGIT) - 1

@@ -52,6 +52,7 @@ from step_runtime.verification.exact.pointwise import (
     lerp,
     log1p,
     log_sigmoid,
+    logaddexp,
     masked_fill,
     never,
     not_below,
@@ -71,6 +72,7 @@ from step_runtime.verification.exact.pointwise import (
     where_rule,
     whole,
     whole_quotient,
+    xlogy,
 )
 from step_runtime.verification.exact.value import fixed
 
@@ -94,6 +96,8 @@ TABLE: dict[str, Rule] = {
     "expm1": unary(expm1),
     "log": unary(arithmetic.logarithm),
     "log1p": unary(log1p),
+    "xlogy": binary(xlogy),
+    "logaddexp": binary(logaddexp),
     "sqrt": unary(arithmetic.root),
     "rsqrt": unary(lambda value, dtype: arithmetic.reciprocal(arithmetic.root(value, dtype), dtype)),
     "sigmoid": unary(sigmoid),

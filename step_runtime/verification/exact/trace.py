@@ -28,14 +28,14 @@ _FOLLOWED_WHOLE = (
     "_softmax", "_log_softmax", "gelu", "silu", "tanh", "sigmoid", "logsumexp", "logcumsumexp", "var", "std",
     "linalg_vector_norm", "embedding", "lerp", "addcmul", "addcdiv", "square", "softplus", "log_sigmoid_forward", "mv",
     "dot", "addmv", "baddbmm", "masked_fill", "_euclidean_dist", "index_select", "tril", "triu", "cumprod", "one_hot",
-    "isnan", "isinf", "isfinite", "floor_divide", "glu",
+    "isnan", "isinf", "isfinite", "floor_divide", "glu", "xlogy", "logaddexp",
 )  # fmt: skip
 """Operators that have rules of their own, beside the core ones."""
 _ALSO_SPLIT = (
     "native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "huber_loss",
     "smooth_l1_loss", "mse_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss",
-    "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "xlogy", "log2", "log10", "frac",
-    "logaddexp", "tril", "triu", "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
+    "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "log2", "log10", "frac",
+    "tril", "triu", "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
     "heaviside", "threshold", "fmod", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
     "dist", "prelu", "_prelu_kernel",
 )  # fmt: skip

@@ -17,6 +17,8 @@ from torch import Tensor
 from step_runtime.verification.exact.residues import CHANNELS, WORLDS, constants, symbols
 
 LEADING = 2
+ENDLESS = 1e29
+"""The least size of a constant that stands for infinity, as -1e30 does in masks."""
 NONE = -1
 """Marks numbers that a part says nothing of."""
 _FRESH = itertools.count()
@@ -92,6 +94,7 @@ def fixed(values: Tensor) -> Value:
     if values.is_complex():
         raise Unknown("complex numbers")
     floats = values.detach().to(torch.float64).unsqueeze(0)
+    floats = torch.where(floats.abs() >= ENDLESS, floats.sign() * torch.inf, floats)
     bits = values.dtype == torch.bool or bool(((floats == 0) | (floats == 1)).all())
     data, none = constants(floats.nan_to_num(0.0, torch.inf, -torch.inf)), floats.isnan()
     data = torch.where(none, fresh(data), data) if bool(none.any()) else data
