@@ -185,12 +185,13 @@ class Stages:
         """Splits what is unsolved, with so many seconds left for each task; an LM that writes text says where."""
         splitter = None if is_embedded(model) else Splitter()
         unsolved = progress.unsolved(self.tasks)
-        start, budget = progress.begin(), search_budget(left, self.candidates, thorough=False)
+        start, budget = progress.begin(), search_budget(left, self.candidates, thorough=self.objective != "correctness")
         for task, outcome in split_tasks(self.name, unsolved, self.splitting, budget, workers, splitter):
             progress.spent(task.name, outcome.seconds, start)
             progress.splits[task.name] = outcome
-            if outcome.impl is not None:
-                self._keep(task, outcome.impl, (SPLIT, detail(outcome)), offering, progress)
+            for draft in (outcome.impl, *outcome.variants):
+                if draft is not None:
+                    self._keep(task, draft, (SPLIT, detail(outcome)), offering, progress)
 
     def _pursue(self, offering: Offering, workers: Workers, progress: Progress, left: float) -> None:
         """Searches and repairs side by side, with so many seconds left for each task."""

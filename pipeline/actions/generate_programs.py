@@ -333,5 +333,9 @@ def _programs(
         for task, outcome in outcomes.items()
         if outcome.impl is not None
     }
-    composed = {task: [(split.impl, SPLIT, detail(split))] for task, split in splits.items() if split.impl is not None}
+    composed = {
+        task: [(text, SPLIT, detail(split)) for text in (split.impl, *split.variants)]
+        for task, split in splits.items()
+        if split.impl is not None
+    }
     return {**found, **composed}

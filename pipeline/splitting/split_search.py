@@ -21,6 +21,7 @@ from pipeline.splitting.cuts import ReferenceCuts, find_cuts
 from pipeline.splitting.library import Library
 from pipeline.splitting.subtasks import SubtaskWriter
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
+from pipeline.synthesis.results import programs_of
 from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
 from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost
@@ -31,6 +32,8 @@ from step_runtime.tasks.task import SolvedTask, Task
 CANDIDATES = (500, 4_000, 20_000, 20_000, 100_000, 100_000, 1_000_000)
 """Of each sub-task's search, round by round."""
 
+MOST_VARIANTS = 24
+"""Programs of other programs of sub-tasks that are verified, at most."""
 _MOST_UNSOLVED = 2
 """Unsolved values, each made of the one before, beyond which nothing is tried in a round."""
 
@@ -51,6 +54,7 @@ class SubtaskAttempt:
         seconds: Processor time.
         at: Seconds by the clock from the beginning on.
         known: Whether its program was in the library.
+        others: Further programs, each cheaper in some figure.
     """
 
     task: Task
@@ -61,6 +65,7 @@ class SubtaskAttempt:
     seconds: float
     at: float
     known: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def goal(self) -> str:
@@ -78,6 +83,7 @@ class SplitOutcome:
         attempts: Every sub-task that was tried, in their order.
         reason: Why there is no program, in words.
         unsolved: The outputs that no sub-task made.
+        variants: Further programs that passed, each with another program of some sub-task.
     """
 
     impl: str | None = None
@@ -85,6 +91,7 @@ class SplitOutcome:
     attempts: list[SubtaskAttempt] = field(default_factory=list)
     reason: str = ""
     unsolved: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -135,6 +142,7 @@ class SplitSearch:
         self._start = time.monotonic()
         self._deadline = self._start + budget.seconds
         self._budget = budget
+        self._programs = budget.programs if budget.thorough else 1
         self._library, self._choose, self._listener = library, choose, listener
         self._chosen: frozenset[str] = frozenset()
         self._kept = dict(kept or {})
@@ -214,7 +222,7 @@ class SplitSearch:
         task, given = subtask
         if not self._is_known(task, given):
             seconds = max(self._deadline - time.monotonic(), 1.0)
-            budget = SearchBudget(seconds, min(candidates, self._left))
+            budget = SearchBudget(seconds, min(candidates, self._left), programs=self._programs)
             running[self._pool.search(task.without_impl(), budget)] = task, goal, given
         return True
 
@@ -302,8 +310,9 @@ class SplitSearch:
             yield from self._library.programs(task, self._pool)
 
     def _note(self, task: Task, given: tuple[str, ...], outcome: SearchOutcome) -> None:
-        at = time.monotonic() - self._start
-        self._add(SubtaskAttempt(task, given, outcome.impl, outcome.reason, outcome.candidates, outcome.processor, at))
+        at, others = time.monotonic() - self._start, tuple(programs_of(outcome)[1:])
+        found = outcome.impl, outcome.reason, outcome.candidates, outcome.processor
+        self._add(SubtaskAttempt(task, given, *found, at, others=others))
         if outcome.reason == "exhausted":
             key = task.outputs[0].name, given, frozenset(fn.func_name for fn in task.fns)
             self._tried[key] = max(CANDIDATES)
@@ -327,6 +336,7 @@ class SplitSearch:
         verdict = worker.verdict_of(self._pool.run(worker.judge, self._task, made.text))
         if verdict.passed:
             self._outcome.impl, self._outcome.parts = made.text, tuple(parts)
+            self._outcome.variants = tuple(self._variants(parts))
             return True
         try:
             arguments = made.joined, made.joints, self._found
@@ -335,6 +345,19 @@ class SplitSearch:
             wrong = None
         self._refuse(wrong or parts[-1].task.outputs[0].name)
         return False
+
+    def _variants(self, parts: Sequence[SolvedTask]) -> Iterator[str]:
+        """Right programs in which one sub-task has another program, as far as the time goes."""
+        seen = {self._outcome.impl}
+        for place, part in enumerate(parts):
+            for other in self._solved[part.task.outputs[0].name].others:
+                own = [*parts[:place], SolvedTask(part.task, other), *parts[place + 1 :]]
+                text = compose(self._task, own).text
+                if self._over or len(seen) > MOST_VARIANTS:
+                    return
+                if text not in seen and worker.verdict_of(self._pool.run(worker.judge, self._task, text)).passed:
+                    yield text
+                seen.add(text)
 
     def _needed_parts(self) -> Iterable[SubtaskAttempt]:
         """The solved sub-tasks that the outputs are made of, in their order."""

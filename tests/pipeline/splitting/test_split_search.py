@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,9 @@ from step_runtime.verification.verify import Verifier
 from tests.pipeline.splitting.layers import TEXT, layer
 
 
-def split(task: Task, candidates: int = 100_000, **options: object) -> SplitOutcome:
-    budget = SearchBudget(600, candidates)
-    ((_, outcome),) = split_all([task], budget, LocalWorkers(1), **options)  # type: ignore[arg-type]
+def split(task: Task, candidates: int = 100_000, budget: SearchBudget | None = None, **options: Any) -> SplitOutcome:
+    limits = budget or SearchBudget(600, candidates)
+    ((_, outcome),) = split_all([task], limits, LocalWorkers(1), **options)
     return outcome
 
 
@@ -33,6 +34,15 @@ def test_a_task_is_solved_by_its_parts_and_what_the_library_knows_is_not_searche
     again = split(task, library=library)
     assert again.impl is not None and again.candidates == 0 < first.candidates
     assert all(attempt.known for attempt in again.attempts)
+
+
+def test_with_an_objective_other_programs_of_subtasks_give_further_programs() -> None:
+    """Each of them passes."""
+    task = layer()
+    outcome = split(task, budget=SearchBudget(600, 60_000, programs=8, thorough=True))
+    assert outcome.impl is not None
+    assert any(attempt.others for attempt in outcome.attempts) == bool(outcome.variants)
+    assert all(Verifier(task).verify(text).passed for text in outcome.variants)
 
 
 def test_files_of_a_split_are_read_again_and_their_programs_are_taken(tmp_path: Path) -> None:
