@@ -175,6 +175,7 @@ def soak(samples: int, folder: Path, options: Sequence[str] = ()) -> Report:
     from pipeline import compile as command
     from pipeline.record import store
     from pipeline.record.attempts import read_attempts
+    from pipeline.verification.isolation.confinement import Means
     from tests.support.lm_server import Server
 
     each = max(1, round(samples / len(SNIPPETS) / 3))
@@ -201,6 +202,7 @@ def soak(samples: int, folder: Path, options: Sequence[str] = ()) -> Report:
         "no other passes": all(it.outputs.get("impl") == RIGHT for it in attempts if it.passed),
         "memory is flat": len(attempts) < LONG or growth[0] < GROWTH,
         "open files are flat": len(attempts) < LONG or growth[1] < GROWTH,
+        "confined as far as can be": run.data.tags["sandbox"] == str(Means.here()),
         "no process is left": _below_servers() <= before,
         "nothing was executed": not list(folder.rglob("executed")),
         "the command ended well": code in (0, 1),
