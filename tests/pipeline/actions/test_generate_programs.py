@@ -86,3 +86,4 @@ def test_an_interrupt_keeps_what_was_verified(
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert load_task(tmp_path / "out" / "double.yaml").impl == RIGHT
     assert "verified programs are kept" in reported[-1]
+    assert f"warning: {generate_programs.UNSTRESSED}" in capsys.readouterr().out, "stress inputs are not run any more"

@@ -37,6 +37,7 @@ def test_a_program_is_found_with_progress(ask: Ask) -> None:
     assert not result.is_error, result.content[0].text
     assert any("1 task" in line for line in told)
     program = result.structured_content["program"]
+    assert result.structured_content["warnings"] == []
     assert ask("call_tool", "verify", {"task": "double", "program": program}).structured_content["passed"]
 
 
