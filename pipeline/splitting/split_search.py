@@ -29,12 +29,31 @@ from pipeline.verification.workers import Workers
 from step_runtime.base.errors import StepError, TaskError
 from step_runtime.tasks.task import SolvedTask, Task
 
-CANDIDATES = (500, 4_000, 20_000, 20_000, 100_000, 100_000, 1_000_000)
-"""Of each sub-task's search, round by round."""
+
+@dataclass(frozen=True)
+class _Round:
+    """The candidates of each sub-task; of which values, and whether also from cuts further back."""
+
+    candidates: int
+    named: bool = False
+    further: bool = False
+
+
+_ROUNDS = (
+    _Round(500, named=True),
+    _Round(4_000, named=True),
+    _Round(4_000),
+    _Round(20_000, named=True),
+    _Round(20_000, further=True),
+    _Round(100_000, named=True),
+    _Round(100_000, further=True),
+    _Round(1_000_000, further=True),
+)
+
 
 MOST_VARIANTS = 24
 """Programs of other programs of sub-tasks that are verified, at most."""
-_MOST_UNSOLVED = 2
+_MOST_UNSOLVED = 3
 """Unsolved values, each made of the one before, beyond which nothing is tried in a round."""
 
 _Running: TypeAlias = dict[Future[Any], tuple[Task, str, tuple[str, ...]]]
@@ -166,8 +185,8 @@ class SplitSearch:
             return self._end(f"its reference can't be split: {error}")
         self._found, self._writer = found, SubtaskWriter(self._task, found)
         self._chosen = frozenset(self._choose(self._task, self._writer.choices))
-        for number, candidates in enumerate(CANDIDATES):
-            while self._round(number, candidates):
+        for turn in _ROUNDS:
+            while self._round(turn):
                 if self._compose():
                     return self._end("")
                 if self._over:
@@ -193,15 +212,15 @@ class SplitSearch:
             outcome.unsolved = tuple(spec.name for spec in self._task.outputs if spec.name not in self._solved)
         return outcome
 
-    def _round(self, number: int, candidates: int) -> bool:
+    def _round(self, turn: _Round) -> bool:
         """Tries the open sub-tasks, in their order and side by side; whether all outputs are made."""
         running: _Running = {}
         self._depths = {}
-        waiting = [goal for goal in self._writer.goals if number or self._is_first(goal)]
+        waiting = [goal for goal in self._writer.goals if not turn.named or self._is_first(goal)]
         while (waiting or running) and not self._over and not self._complete:
             if not waiting or len(running) >= self._width or not self._is_ready(waiting[0], running):
                 self._take(running)
-            elif not self._begin(waiting[0], number, candidates, running):
+            elif not self._begin(waiting[0], turn, running):
                 waiting.pop(0)
         for future in running:
             future.cancel()
@@ -212,9 +231,9 @@ class SplitSearch:
         busy = {each for _, each, _ in running.values()}
         return goal not in busy and not busy.intersection(self._writer.given(goal, {*self._solved, *busy}))
 
-    def _begin(self, goal: str, number: int, candidates: int, running: _Running) -> bool:
+    def _begin(self, goal: str, turn: _Round, running: _Running) -> bool:
         """Begins with the next sub-task for a goal; whether there is one."""
-        subtask = self._next(goal, number, candidates) if self._depth(goal) < _MOST_UNSOLVED else None
+        subtask = self._next(goal, turn) if self._depth(goal) < _MOST_UNSOLVED else None
         if subtask is None:
             if goal not in self._solved and self._is_first(goal):
                 self._depths[goal] = self._depth(goal) + 1
@@ -222,7 +241,7 @@ class SplitSearch:
         task, given = subtask
         if not self._is_known(task, given):
             seconds = max(self._deadline - time.monotonic(), 1.0)
-            budget = SearchBudget(seconds, min(candidates, self._left), programs=self._programs)
+            budget = SearchBudget(seconds, min(turn.candidates, self._left), programs=self._programs)
             running[self._pool.search(task.without_impl(), budget)] = task, goal, given
         return True
 
@@ -254,7 +273,7 @@ class SplitSearch:
             return True
         return goal in self._chosen if self._chosen else not cut.temporary
 
-    def _next(self, goal: str, number: int, candidates: int) -> tuple[Task, tuple[str, ...]] | None:
+    def _next(self, goal: str, turn: _Round) -> tuple[Task, tuple[str, ...]] | None:
         """The next sub-task for a goal that is still needed."""
         if goal in self._solved or not self._is_needed(goal):
             return None
@@ -262,14 +281,14 @@ class SplitSearch:
             kept = self._kept.pop(goal)
             inputs = {spec.name for spec in self._task.inputs}
             return kept, tuple(spec.name for spec in kept.inputs if spec.name not in inputs)
-        for cuts in self._starts(goal, [*self._solved], number):
+        for cuts in self._starts(goal, [*self._solved], further=turn.further):
             for without in (self._used, frozenset[str]()):
                 task = self._writer.subtask(goal, cuts, without)
                 if task is None or not task.fns:
                     continue
                 key = goal, self._writer.given(goal, cuts), frozenset(fn.func_name for fn in task.fns)
-                if self._tried.get(key, 0) < candidates:
-                    self._tried[key] = candidates
+                if self._tried.get(key, 0) < turn.candidates:
+                    self._tried[key] = turn.candidates
                     return task, key[1]
         return None
 
@@ -280,10 +299,10 @@ class SplitSearch:
         words = {word for text in texts for word in re.findall(r"\w+", text)}
         return frozenset(fn.func_name for fn in self._task.fns if fn.func_name in words)
 
-    def _starts(self, goal: str, known: Sequence[str], number: int) -> Iterator[list[str]]:
-        """The cuts to start from: all, and in later odd rounds also those without one or all of the nearest."""
+    def _starts(self, goal: str, known: Sequence[str], *, further: bool) -> Iterator[list[str]]:
+        """The cuts to start from: all, and from further back those without one or all of the nearest."""
         yield [*known]
-        if number > 1 and number % 2:
+        if further:
             nearest = self._writer.given(goal, known)
             yield from ([each for each in known if each != left] for left in nearest)
             if len(nearest) > 1:
@@ -315,7 +334,7 @@ class SplitSearch:
         self._add(SubtaskAttempt(task, given, *found, at, others=others))
         if outcome.reason == "exhausted":
             key = task.outputs[0].name, given, frozenset(fn.func_name for fn in task.fns)
-            self._tried[key] = max(CANDIDATES)
+            self._tried[key] = _ROUNDS[-1].candidates
         if outcome.impl is not None and self._library is not None:
             self._library.add(SolvedTask(task, outcome.impl), self._pool)
 
