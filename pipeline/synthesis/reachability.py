@@ -22,6 +22,9 @@ _MOST_MEETINGS = 4_000
 """Types of streams, and ways to choose operands by type, that are followed."""
 _MOST_STATES = 100
 """States that one search for a way looks at, in each of its orders."""
+_FEW_MOVES = 250
+_MOST_FRUITLESS = 5
+"""Where there are more moves, how many searches may find no way; from then on only the least distance counts."""
 
 
 class _Move(NamedTuple):
@@ -100,6 +103,8 @@ class Reachability:
         self._met: set[tuple[Consumer, tuple[TypeId, ...]]] = set()
         self._finishing: dict[Outlook, bool] = {}
         self._goals: dict[TypeId, frozenset[int]] = {}
+        self._applicable: dict[frozenset[TypeId], tuple[tuple[_Move, ...], frozenset[int]]] = {}
+        self._fruitless = 0
         self._fns = [*self._space.scope.fns.values()]
         self._places = {fn: place for place, fn in enumerate(self._fns)}
         self._left: dict[TypeId, int] = {}
@@ -121,8 +126,20 @@ class Reachability:
         """Whether a program can still be finished, as far as the search finds a way."""
         if now not in self._finishing:
             self._extend(now.types)
-            self._finishing[now] = self._search(now, deep=True) or self._search(now, deep=False)
+            if self._fruitless < _MOST_FRUITLESS or len(self._moves) <= _FEW_MOVES:
+                found = self._search(now, deep=True) or self._search(now, deep=False)
+                self._fruitless += not found
+            else:
+                found = sum(now.times) + self._distance(now) <= self._most and self.usable.issuperset(now.unused)
+            self._finishing[now] = found
         return self._finishing[now]
+
+    def _moves_from(self, types: frozenset[TypeId]) -> tuple[tuple[_Move, ...], frozenset[int]]:
+        """The moves whose operands there are, and the functions that they apply."""
+        if types not in self._applicable:
+            moves = tuple(move for move in self._moves if types.issuperset(move.sources))
+            self._applicable[types] = moves, frozenset(fn for move in moves for fn in move.fns)
+        return self._applicable[types]
 
     def _search(self, start: Outlook, *, deep: bool) -> bool:
         """Whether there is a way; of all states on it, it is noted.
@@ -154,11 +171,9 @@ class Reachability:
     def _next(self, now: Outlook) -> Iterator[Outlook]:
         """The states after applications that bring something new: a function, or a use of what nothing uses yet."""
         unused = set(now.unused)
-        for move in self._moves:
-            if (
-                now.types.issuperset(move.sources)
-                and all(now.times[fn] < self._most_times for fn in move.fns)
-                and (not unused.isdisjoint(move.sources) or not all(now.times[fn] for fn in move.fns))
+        for move in self._moves_from(now.types)[0]:
+            if all(now.times[fn] < self._most_times for fn in move.fns) and (
+                not unused.isdisjoint(move.sources) or not all(now.times[fn] for fn in move.fns)
             ):
                 yield now.after(move)
 
@@ -170,10 +185,8 @@ class Reachability:
 
     def _detours(self, now: Outlook) -> int:
         """Missing functions that can't be applied yet, and applications between unused streams and outputs."""
-        missing = {fn for fn in self._needed if not now.times[fn]}
-        for move in self._moves if missing else ():
-            if now.types.issuperset(move.sources):
-                missing.difference_update(move.fns)
+        applicable = self._moves_from(now.types)[1]
+        missing = [fn for fn in self._needed if not now.times[fn] and fn not in applicable]
         return len(missing) + sum(self._left.get(type_, len(self._moves)) for type_ in now.unused)
 
     def _finished(self, now: Outlook) -> bool:
@@ -215,6 +228,7 @@ class Reachability:
             made = dict.fromkeys(move.result for move in self._new_moves())
             new = [type_ for type_ in made if type_ not in self._types][: max(_MOST_TYPES - len(self._types), 0)]
             self._left = self._to_outputs()
+            self._applicable.clear()
 
     def _new_moves(self) -> Iterator[_Move]:
         for consumer in consumers_of(self._table, self._types):
