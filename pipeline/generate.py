@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
-from pipeline.base.errors import UsageError, print_message, start
+from pipeline.base.errors import UsageError, print_message, require, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
@@ -106,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.verification.task_files import find_all, load_with_warnings, texts_of
 
     find_all(options.task, language)
+    require("torch", "dspy")
     print_message(NAME, "reads the tasks, and tries their code")
     # Before the LM's packages are imported, so that its workers import theirs meanwhile.
     tasks, doubts = load_with_warnings(options.task, language)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pipeline.base.errors import Exit, print_message, start
+from pipeline.base.errors import Exit, print_message, require, start
 from pipeline.base.files import file_errors, writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = ReportOptions.of(Parser(NAME, description, EPILOG, ReportOptions).given(argv))
     folder = Path(options.output)
 
+    require("mlflow", "matplotlib", "jinja2")
     print_message(NAME, "reads the recorded runs")
     from pipeline.reporting import page
     from pipeline.reporting import runs as recorded_runs

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.base.errors import Exit, UsageError
+from pipeline.base.errors import Exit, UsageError, require
 from pipeline.base.files import read_bytes, write_text
 from pipeline.base.machine import cores
 from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, VerifyOutput, warning_line
@@ -87,9 +86,7 @@ class Batch:
         Raises:
             ModuleNotFoundError: A package that they need is not installed.
         """
-        for name in _NEEDED:
-            if find_spec(name) is None:
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        require(*_NEEDED)
         wanted = {"exact": self.exact, "mutants": self.mutants}
         return checking_pool(min(programs, cores()), self.limits, self.language, **wanted)
 

@@ -21,6 +21,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import NoReturn
 
 from pipeline.base.outputs import json_text
@@ -131,6 +132,17 @@ def _ended(name: str, argv: Sequence[str] | None, code: Exit, kind: str, message
     if "--json" in (sys.argv[1:] if argv is None else argv):
         print(json_text(name, {"error": {"kind": kind, "exit_code": int(code), "message": message}}))
     return code
+
+
+def require(*packages: str) -> None:
+    """Looks for packages without importing them, so that one that lacks is named before a command says anything.
+
+    Raises:
+        ModuleNotFoundError: A package is not installed.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def print_message(name: str, message: object) -> None:
