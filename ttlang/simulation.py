@@ -25,6 +25,9 @@ from step_runtime.base.errors import describe_error, out_of_memory
 from step_runtime.base.syntax import compile_python
 from ttlang import allowed
 
+# The simulator's import makes both names mean float32 in the whole process; its own names keep their meaning.
+torch.float16, torch.bfloat16 = ttnn.float16, ttnn.bfloat16  # type: ignore[misc]
+
 FILE = "<program>"
 RTOL = ATOL = 1e-4
 """Between results in float32 and the reference's; inputs are standard normal."""

@@ -31,6 +31,11 @@ def test_there_are_sixteen_tasks_each_with_a_near_miss() -> None:
     assert len(TASKS) == 16 and {path.stem for path in NEAR_MISSES} == set(TASKS)
 
 
+def test_torch_stays_as_it_was() -> None:
+    """The simulator would make float32 of its narrow types, for whoever shares the process."""
+    assert (torch.float16.itemsize, torch.bfloat16.itemsize) == (2, 2)
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_oracles_pass(name: str) -> None:
     """At every set of sizes."""
