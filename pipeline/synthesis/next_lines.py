@@ -12,7 +12,7 @@ are only lines after which the program can still be finished:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, product
 
@@ -22,16 +22,17 @@ from pipeline.synthesis.reachability import Reachability, consumers_of, function
 from pipeline.synthesis.rules import Consumer, Rule, RuleTable, follow
 from pipeline.synthesis.type_space import TypeId, TypeSpace
 from step_runtime.base.functions import Fn
+from step_runtime.primitives import Map
 from step_runtime.tasks.scope import Scope
 
 MOST_LINES = 256
 """Lines that are listed, the most plausible ones."""
 _MORE_CHOICES = 1
 """How many more choices of structure a line may have than the least of those with the same function and operands."""
-_MOST_TIMES = 5
+_MOST_TIMES = 4
 """How often a function may be applied, as in the data's programs,"""
-_MOST_ON_AVERAGE = 3
-"""and how often functions may be on average."""
+_MOST_ON_AVERAGE = 2
+"""and how often functions may be on average, one application aside."""
 _MOST_CANDIDATES = 20_000
 _MOST_RETURNS = 24
 
@@ -55,7 +56,7 @@ class NextLines:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._most = _MOST_ON_AVERAGE * len(scope.fns)
+        self._most = _MOST_ON_AVERAGE * len(scope.fns) + 1
         # Types beyond the declared ones are allowed only where functions and outputs can't be reached without.
         for types in TYPES:
             self._table = RuleTable(TypeSpace(scope, types.spare), types.invented)
@@ -100,8 +101,15 @@ class NextLines:
         return not value.is_input or value.type in self._reach.usable
 
     def _applied(self, program: PartialProgram) -> Iterator[str]:
+        found = sorted(self._applications(program), key=lambda each: _implausibility(each, program))
+        # LMs that don't know what to do map a function to its own result, again and again; few programs do.
+        others = [each for each in found if not _mapped_to_itself(each)]
+        yield from dict.fromkeys(self._written(program, others)) or self._written(program, found)
+
+    def _written(self, program: PartialProgram, applications: Iterable[_Application]) -> Iterator[str]:
+        """The lines of applications that make something new."""
         known = {value.stream for value in program.values}
-        for each in sorted(self._applications(program), key=lambda each: _implausibility(each, program)):
+        for each in applications:
             lines = program.lines()
             made = each.rule.write(lines, [lines.stream(value) for value in each.operands])
             if made not in known and lines.nodes_added:
@@ -129,6 +137,10 @@ class NextLines:
         unused = [value.type for value in program.unused if value not in each.operands and self._matters(value)]
         unused.append(each.rule.result)
         return self._reach.can_finish(self._reach.outlook(types | {each.rule.result}, unused, times))
+
+
+def _mapped_to_itself(each: _Application) -> bool:
+    return isinstance(each.rule.apply, Map) and any(value.mapped is each.rule.fn for value in each.operands)
 
 
 def _implausibility(each: _Application, program: PartialProgram) -> int:

@@ -27,6 +27,8 @@ class Value:
     flatten: tuple[Flatten, ...]
     type: TypeId
     is_input: bool
+    mapped: Fn | None = None
+    """The function whose Map made it, if one did."""
 
 
 class PartialProgram:
@@ -114,16 +116,16 @@ class PartialProgram:
         if isinstance(op, Partition) or (not isinstance(op, Merge) and not self._pieces.isdisjoint(inputs)):
             self._pieces.update(outputs)
         elif isinstance(op, Map | Accum | Scan | Merge):
-            self._add_value(self._value(outputs[0]))
+            self._add_value(self._value(outputs[0], op.fn if isinstance(op, Map) else None))
         else:
             self._origins |= dict.fromkeys(outputs, origins)
 
-    def _value(self, stream: StreamId) -> Value:
+    def _value(self, stream: StreamId, mapped: Fn | None) -> Value:
         type_ = self._builder.types[stream]
         flatten = tuple(without_placeholder(type_.shape))
         for op in flatten:
             type_ = op.infer((type_,), self._rules)[0]
-        return Value(stream, flatten, self._space.intern(type_), is_input=False)
+        return Value(stream, flatten, self._space.intern(type_), is_input=False, mapped=mapped)
 
     def _add_value(self, value: Value) -> None:
         self._values[value.stream] = value

@@ -94,6 +94,13 @@ def test_a_routing_is_one_choice() -> None:
 DOUBLED = of_scalars({"double": ("input[0] * 2", 1), "plus": ("input[0] + input[1]", 2)}, "E0 * 3")
 
 
+def test_no_function_is_mapped_to_its_own_result_where_another_line_fits() -> None:
+    """Small LMs would do that until the limit of applications."""
+    lines = NextLines(static_scope(task_named("gemm/1"))).after("E2 = step.Map(fn=fn_mul).apply((E0, E1))\n")
+    assert lines
+    assert not [line for line in lines if "fn_mul" in line and "E2" in line.rpartition("apply")[2]]
+
+
 def test_it_returns_as_soon_as_all_is_there() -> None:
     """While a function is missing no line returns; then nothing else may follow, and after that nothing at all."""
     lines = NextLines(static_scope(DOUBLED))
