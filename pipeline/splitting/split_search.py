@@ -41,6 +41,7 @@ class _Round:
 
 _ROUNDS = (
     _Round(500, named=True),
+    _Round(500, named=True, further=True),
     _Round(4_000, named=True),
     _Round(4_000),
     _Round(20_000, named=True),
