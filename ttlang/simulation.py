@@ -26,7 +26,7 @@ from step_runtime.base.syntax import compile_python
 from ttlang import allowed
 
 # The simulator's import makes both names mean float32 in the whole process; its own names keep their meaning.
-torch.float16, torch.bfloat16 = ttnn.float16, ttnn.bfloat16  # type: ignore[misc]
+torch.float16, torch.bfloat16 = ttnn.float16, ttnn.bfloat16
 
 FILE = "<program>"
 RTOL = ATOL = 1e-4
