@@ -161,7 +161,7 @@ for command in COMMANDS:
 
 
 def test_a_command_without_its_packages_says_what_to_install(installed: Path, tmp_path: Path) -> None:
-    """In one line, behind that of a command that says what it does first; with the exit code of bad usage."""
+    """In one line, with the exit code of bad usage."""
     words = {"compile": ["--optimizer", "none"], "codegen": ["gemm/1"], "report": ["-o", "r"], "verify": ["gemm/1"]}
     words |= {"evaluate": ["--program", "none"], "generate": ["gemm/1", "--program", "none"], "cost": ["gemm/1"]}
     words |= {
@@ -176,12 +176,9 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
     done = ran(installed, tmp_path, "-c", program)
     assert done.stdout.splitlines() == [f"{command} 2" for command in COMMANDS], done.stderr
     advice = " is not installed; the commands need: pip install 'adaptive-step[pipeline]'"
-    told = [line for line in done.stderr.splitlines() if not line.endswith(advice)]
-    assert told == [
-        "pipeline.generate: reads the tasks, and tries their code",
-        "pipeline.report: reads the recorded runs",
-    ]
-    assert len(done.stderr.splitlines()) == len(COMMANDS) + len(told)
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(COMMANDS)
+    assert [line for line in lines if not line.endswith(advice)] == []
 
 
 def test_every_package_says_that_it_is_typed(installed: Path) -> None:

@@ -163,6 +163,10 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
     learned = gate.experience(
         finished.experience, resumed.request.tasks, f"{source}, experience.json", language=language
     )
+    # As rates are, held-out verdicts of programs that pass are the record's.
+    held_out = {entry.task_key: entry.held_out for entry in finished.experience.entries}
+    entries = tuple(replace(entry, held_out=held_out[entry.task_key]) for entry in learned.entries)
+    learned = replace(learned, entries=entries)
     with store.locked_run_folder(resumed.run_id):
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -32,15 +33,18 @@ def in_store(uri: str) -> Iterator[None]:
     """MLflow's settings name a store, which traces and the registry need, whatever a client is for."""
     import mlflow
 
-    before = mlflow.get_tracking_uri()
-    if before == uri:
+    if mlflow.get_tracking_uri() == uri:
         yield
         return
+    # A setting is in the variable, too: MLflow writes it there.
+    before = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(uri)
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(before)
+        mlflow.set_tracking_uri(None)  # the variable counts again, and whoever changes it is heard
+        if before is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = before
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import pytest
 from optimizers import AdaptiveFewShot, Attempt, BaseObserver, Domain, Experience
 from optimizers.jsonable import to_jsonable
 from tests.support import quick_stores
+from tests.support.mlflow_settings import tracking_to
 from tests.support.programs import ADAPTERS, FormatEngine, input_field
 
 RED_THINGS = ("rose", "brick")
@@ -182,12 +183,10 @@ def autologging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """MLflow logs whatever DSPy does, to a store of the test's own."""
     quick_stores.use()
     monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
-    mlflow.tracing.reset()  # it remembers the store of an earlier test
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    mlflow.dspy.autolog(log_traces_from_compile=True, log_compiles=True, log_evals=True)
-    yield
-    mlflow.dspy.autolog(disable=True)
-    mlflow.tracing.reset()
+    with tracking_to(f"sqlite:///{tmp_path}/mlflow.db"):
+        mlflow.dspy.autolog(log_traces_from_compile=True, log_compiles=True, log_evals=True)
+        yield
+        mlflow.dspy.autolog(disable=True)
 
 
 @pytest.mark.slow

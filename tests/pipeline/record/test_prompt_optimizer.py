@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,17 @@ from mlflow.genai.scorers import Scorer, scorer
 from optimizers import Budget
 from pipeline import AdaptivePromptOptimizer
 from pipeline.record.prompt_optimizer import Evaluations, with_demonstrations
+from tests.support.mlflow_settings import tracking_to
 
 COLORS = {"rose": "red", "leaf": "green", "sea": "blue", "coal": "black"}
 
 
 @pytest.fixture
-def store(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def store(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "true")
-    mlflow.tracing.reset()  # it remembers the store of an earlier test
-    mlflow.set_tracking_uri(f"sqlite:///{store_folder}/mlflow.db")
-    mlflow.set_experiment("prompts")
+    with tracking_to(f"sqlite:///{store_folder}/mlflow.db", "prompts"):
+        yield
 
 
 @pytest.fixture(name="right")

@@ -14,6 +14,7 @@ from pipeline.languages import registry
 from step_runtime import load_task
 from tests.support.answering_lm import WRONG, write_tasks
 from tests.support.languages import install_counter
+from tests.support.mlflow_settings import tracking_to
 from tests.support.scripted_runs import RIGHT
 
 
@@ -21,16 +22,13 @@ from tests.support.scripted_runs import RIGHT
 def test_mlflow_evaluates_by_verdicts(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong program's trace has the diagnostics as the rationale; the run has the mean as a metric."""
     monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
-    mlflow.tracing.reset()  # it remembers the store of an earlier test
-    mlflow.set_tracking_uri(f"sqlite:///{store_folder}/mlflow.db")
-    mlflow.set_experiment("verdicts")
     tasks = [load_task(path) for path in sorted(write_tasks(tmp_path / "mine").glob("*.yaml"))]
     answers = {"double": RIGHT, "triple": {"impl": RIGHT}, "halve": WRONG[2]}
-    with verdict_scorer(tasks) as verdict:
+    with tracking_to(f"sqlite:///{store_folder}/mlflow.db", "verdicts"), verdict_scorer(tasks) as verdict:
         data = [{"inputs": {"task": task.name}} for task in tasks]
         result = mlflow.genai.evaluate(data=data, predict_fn=lambda task: answers[task], scorers=[verdict])  # type: ignore[attr-defined]
+        traces = mlflow.search_traces(run_id=result.run_id, return_type="list")
     assert result.metrics == {"verdict/mean": pytest.approx(2 / 3)}
-    traces = mlflow.search_traces(run_id=result.run_id, return_type="list")
     found = {
         each.info.request_preview: (assessment.value, assessment.rationale, assessment.metadata)
         for each in traces
