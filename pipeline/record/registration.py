@@ -42,7 +42,7 @@ def in_store(uri: str) -> Iterator[None]:
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(None)  # the variable counts again, and whoever changes it is heard
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type] # The variable counts again.
         if before is not None:
             os.environ["MLFLOW_TRACKING_URI"] = before
 

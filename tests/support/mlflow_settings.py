@@ -17,7 +17,7 @@ _VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
 def tracking_to(uri: str, experiment: str | None = None) -> Iterator[None]:
     """Runs and traces go to a store; later tests find the variables and MLflow's globals as they were."""
     before = {name: os.environ.get(name) for name in _VARIABLES}
-    mlflow.tracing.reset()  # it remembers the store of an earlier test
+    mlflow.tracing.reset()  # type: ignore[no-untyped-call] # it remembers the store of an earlier test
     mlflow.set_tracking_uri(uri)
     if experiment is not None:
         mlflow.set_experiment(experiment)
@@ -31,4 +31,4 @@ def tracking_to(uri: str, experiment: str | None = None) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        mlflow.tracing.reset()
+        mlflow.tracing.reset()  # type: ignore[no-untyped-call]
