@@ -105,9 +105,9 @@ def with_copies(program: str, streams: Sequence[str]) -> str:
 
 
 def _say(asked: str, answer: str, lines: int = SHOWN) -> None:
-    told = answer.strip().splitlines()
-    more = ["…"] if len(told) > lines else []
-    print("\n".join([*(f"> {line}" for line in asked.splitlines()), *told[:lines], *more, ""]))
+    answered = answer.strip().splitlines()
+    more = ["…"] if len(answered) > lines else []
+    print("\n".join([*(f"> {line}" for line in asked.splitlines()), *answered[:lines], *more, ""]))
 
 
 async def session(server: str | StdioServerParameters) -> Agent:

@@ -83,7 +83,7 @@ class Entry:
 
     @property
     def fallen(self) -> bool:
-        """Whether the answer failed where it was judged once more, so that it is no demonstration."""
+        """Whether the answer failed the held-out verdict; it is then never shown as a demonstration."""
         return self.held_out is not None and self.held_out.answer == "failed"
 
 

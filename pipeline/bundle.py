@@ -11,6 +11,7 @@ from pipeline.base.files import writable_folder
 from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.cli.program_arguments import program_file
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.bundle"
@@ -30,13 +31,7 @@ class BundleOptions(Config):
     task: str | None = option(
         None, "a task file, or a benchmark name such as gemm/1", "TASK", nargs="?", positional=True
     )
-    impl: str | None = option(
-        None,
-        "a file with the program, `-` for stdin (default: the task's own `impl`)",
-        "IMPL",
-        nargs="?",
-        positional=True,
-    )
+    impl: str | None = program_file()
     output: str | None = output_option("the folder to write", "DIR", writable_folder)
     check: str | None = option(None, "check the bundle in this folder again", "DIR")
     run: str | None = option(None, "the run on record that wrote the program: an id, or its beginning", "RUN")

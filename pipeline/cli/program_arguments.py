@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
@@ -32,17 +32,17 @@ LONGEST = 2**24
 _LINE_END = re.compile("\r\n?")
 
 
+def program_file() -> Any:
+    """The positional argument of a command that takes one program."""
+    what = "a file with the program, `-` for stdin (default: the task's own `impl`)"
+    return option(None, what, "IMPL", nargs="?", positional=True)
+
+
 class ProgramName(Config):
     """A task and a program for it."""
 
     task: str = option(..., "a task file, or a benchmark name such as gemm/1", "TASK", positional=True)
-    impl: str | None = option(
-        None,
-        "a file with the program, `-` for stdin (default: the task's own `impl`)",
-        "IMPL",
-        nargs="?",
-        positional=True,
-    )
+    impl: str | None = program_file()
 
 
 class ProgramArguments(ProgramName):

@@ -13,6 +13,7 @@ from pipeline.base import choices
 from pipeline.base.errors import run_command
 from step_runtime.base.units import FIGURES
 from tests.step_runtime.rewriting.test_optimizing import NEEDLESS
+from tests.support.task_texts import LOG_SUM_EXP
 
 
 def run(*argv: str) -> int:
@@ -79,24 +80,13 @@ def test_the_figures_to_choose_from_are_those_of_a_cost() -> None:
     assert get_args(choices.Figure) == FIGURES
 
 
-SOFTMAX = """
-inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
-fns:
-- {name: E, apply: 'return [torch.exp(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
-- {name: S, apply: 'return [state[0] + input[0]]', init: [0], input_dtype: fp32, output_dtype: fp32, func_name: fn_sum}
-- {name: L, apply: 'return [torch.log(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_log}
-outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: ["torch.logsumexp(input_data['E0'], -1)"]}]
-sizes: {N: 3, M: [4, 5]}
-"""
-
-
 @pytest.mark.filterwarnings("ignore:.*N is 3 at every set of sizes")
 def test_what_is_to_be_warned_of_is_in_the_report_and_in_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the task, and in the program found, as `verify` says it; `cost` has the task's warnings."""
     task, program = tmp_path / "lse.yaml", tmp_path / "lse.step"
-    task.write_text(SOFTMAX)
+    task.write_text(LOG_SUM_EXP)
     program.write_text(
         "E1 = step.Map(fn=fn_exp).apply(E0)\nE2 = step.Accum(fn=fn_sum, b=1).apply(E1)\n"
         "return step.Map(fn=fn_log).apply(E2)\n"

@@ -29,3 +29,15 @@ def task_text(inputs: Sequence[str], fns: Sequence[str], outputs: Sequence[str],
     parts = {"inputs": inputs, "fns": fns, "outputs": outputs}
     lists = [f"{key}:\n" + "".join(f"- {each.strip()}\n" for each in items) for key, items in parts.items()]
     return "".join(lists) + rest
+
+
+LOG_SUM_EXP = """
+inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
+fns:
+- {name: E, apply: 'return [torch.exp(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
+- {name: S, apply: 'return [state[0] + input[0]]', init: [0], input_dtype: fp32, output_dtype: fp32, func_name: fn_sum}
+- {name: L, apply: 'return [torch.log(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_log}
+outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: ["torch.logsumexp(input_data['E0'], -1)"]}]
+sizes: {N: 3, M: [4, 5]}
+"""
+"""Without a function for the maximum, every program overflows; N has one size."""

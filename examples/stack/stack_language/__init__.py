@@ -59,7 +59,7 @@ class Stack:
         return "\n".join(lines) + "\n" if lines else answer
 
     def check(self, task: TextTask, text: str) -> Sequence[Diagnostic]:
-        """Every word that is no instruction."""
+        """A diagnostic for each word that is not an instruction; for a program without words, one more."""
         words = [*_words(text)]
         found = [
             Diagnostic("parse", "instruction", f"expected x, a number, dup, add or mul, found {word!r}", span)

@@ -17,6 +17,7 @@ from step_runtime import verify as verdict_on
 from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.loading import load_task
 from tests.support.small_tasks import of_scalars
+from tests.support.task_texts import LOG_SUM_EXP
 
 EASY = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2")
 NEVER = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] ** 3")
@@ -71,18 +72,6 @@ def test_parts_that_run_side_by_side_are_counted_once() -> None:
     progress.spent("other", 1.0, again - 10.0)
     assert progress.seconds["task"] == pytest.approx(45.0, abs=time.monotonic() - start + 1e-6)
     assert progress.seconds["other"] == 3.0
-
-
-LOG_SUM_EXP = """
-inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
-fns:
-- {name: E, apply: 'return [torch.exp(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
-- {name: S, apply: 'return [state[0] + input[0]]', init: [0], input_dtype: fp32, output_dtype: fp32, func_name: fn_sum}
-- {name: L, apply: 'return [torch.log(input[0])]', input_dtype: fp32, output_dtype: fp32, func_name: fn_log}
-outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: ["torch.logsumexp(input_data['E0'], -1)"]}]
-sizes: {N: 3, M: [4, 5]}
-"""
-"""Without a function for the maximum, every program overflows; N has one size."""
 
 
 @pytest.mark.slow
