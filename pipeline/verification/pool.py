@@ -212,6 +212,9 @@ class WorkerPool(Executor):
                 more = self._killed or bool(jobs) or self._take(jobs)
                 if more and not self._killed and jobs[0].lost(error, worker.ready):
                     self._learn(error, jobs.popleft())
+                    # Where none can start, the next call is waited for: a start that the end of this process
+                    # interrupts has its child print a traceback.
+                    more = worker.ready or bool(jobs) or self._take(jobs)
             finally:
                 worker.kill()
         for job in jobs:
