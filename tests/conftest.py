@@ -23,6 +23,8 @@ atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# Tests run in as many processes as there are cores: more threads wait for one another, at ten times the work.
+os.environ["OMP_NUM_THREADS"] = "1"
 # Functions of tests run in cells, too.
 os.environ["ADAPTIVE_STEP_ALLOW_READ"] = str(Path(__file__).parents[1])
 os.environ.pop("MLFLOW_TRACKING_URI", None)
