@@ -11,11 +11,20 @@ from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
 from pipeline.base.languages import LanguageName
-from pipeline.base.settings import Config, OptionGroup, option
+from pipeline.base.settings import Config, OptionGroup, flag, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
-from pipeline.languages.language import Draws, Explains, ExplainsValues, Mutates, Prices, Proves, RunsOwnCalls
-from pipeline.verification.limits import ProgramLimits
+from pipeline.languages.language import (
+    Draws,
+    Explains,
+    ExplainsValues,
+    KeepsLimits,
+    Mutates,
+    Prices,
+    Proves,
+    RunsOwnCalls,
+)
+from pipeline.verification.limits import KEPT, ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.verify"
@@ -98,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sarif=options.sarif,
         language=options.language,
     )
-    _require_offers(options)
+    _require_offers(options, settings.limits)
     say = partial(print, flush=True)
     for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
         if shown and (options.watch or action.names_many(options.task, settings.tasks)):
@@ -126,8 +135,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return action.exit_code([result])
 
 
-def _require_offers(options: VerifyOptions) -> None:
+def _require_offers(options: VerifyOptions, limits: ProgramLimits) -> None:
     """Raises `UsageError` for an option that the language does not serve."""
+    if options.language is None:
+        return
     wanted: dict[str, tuple[object, type]] = {
         "--explain": (options.explain, Explains),
         "--values": (options.values, ExplainsValues),
@@ -138,8 +149,12 @@ def _require_offers(options: VerifyOptions) -> None:
         "--dtype": (options.dtype != "float64", RunsOwnCalls),
     }
     for name, (given, kind) in wanted.items():
-        if given and options.language is not None:
+        if given:
             registry.offer(options.language, kind, name)
+    spoken = registry.find(options.language)
+    kept = (*KEPT, *(spoken.limits if isinstance(spoken, KeepsLimits) else ()))
+    for limit in (name for name in limits.model_fields_set if name not in kept):
+        raise UsageError(f"{flag(limit)}: the language `{spoken.name}` keeps no such limit (KeepsLimits: limits)")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,4 @@
-"""The conformance kit of a language: what the core relies on, tried with the language's own tasks and programs.
-
-A language shows the kit, below its folder, programs at the path of their task and with any suffix:
-
-    oracles/TASK                right programs, one for every task
-    near-misses/STAGE/TASK      wrong programs, by the stage at which they fail
-    same/TASK                   programs that mean the same as the oracle, written otherwise
-    attacks/WHAT/TASK           programs that try what they must not; CANARY stands for the path of a file of the user's
-"""
+"""The conformance kit of a language: what the core relies on, tried with the language's own tasks and programs."""
 
 from __future__ import annotations
 
@@ -15,31 +7,34 @@ import re
 import sys
 import tempfile
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from pipeline.actions.shown_programs import Program, Shown, read_shown
 from pipeline.agent.speaking import instructions_in
-from pipeline.base.errors import UsageError
 from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
 from pipeline.base.machine import cores
 from pipeline.base.outputs import ConformanceCase, LanguageCheckOutput
-from pipeline.base.text import counted, visible
+from pipeline.base.text import visible
 from pipeline.languages import language as protocols
 from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
 from pipeline.verification import probes, sandbox
+from pipeline.verification.checking import checking_pool
 from pipeline.verification.isolation.confinement import Means
 from pipeline.verification.judging import judging_of
-from pipeline.verification.limits import MEMORY, verification_pool
+from pipeline.verification.limits import MEMORY, ProgramLimits, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
-from pipeline.verification.task_files import find, read_in
 from pipeline.verification.worker import verdict_of
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import TaskError, describe_error
 from step_runtime.verification.verify import Verdict
 
 Outcome = Literal["held", "broken", "skipped"]
@@ -62,70 +57,6 @@ _WRAPPINGS: dict[str, Callable[[str, str], str]] = {
 _BANNED = ("os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess.Popen", "socket.connect", "ctypes.dlopen")
 """Audit events that nothing causes in the caller's process while it reads a program."""
 _MEMBERS = [each for each in vars(protocols).values() if getattr(each, "_is_protocol", False)]
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program that the language shows: for a task, at a place below its folder."""
-
-    task: Task
-    place: str
-    text: str
-    stage: str = ""
-
-
-@dataclass
-class Shown:
-    """What a language shows the kit; files that no task has, and tasks that can't be read, are in `wrong`."""
-
-    tasks: dict[str, Task] = field(default_factory=dict)
-    oracles: list[Program] = field(default_factory=list)
-    near_misses: list[Program] = field(default_factory=list)
-    same: list[Program] = field(default_factory=list)
-    attacks: list[Program] = field(default_factory=list)
-    wrong: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def programs(self) -> list[Program]:
-        """All of them."""
-        return [*self.oracles, *self.near_misses, *self.same, *self.attacks]
-
-
-def read_shown(language: Language) -> Shown:
-    """The tasks and programs in a language's folder."""
-    shown, root = Shown(), language.folder / "tasks"
-    try:
-        paths = find(str(root), root)
-    except UsageError as error:
-        shown.wrong.append(("tasks", str(error)))
-        return shown
-    for path in paths:
-        place = path.relative_to(root.absolute()).with_suffix("").as_posix()
-        try:
-            shown.tasks[place] = read_in(language.name, path).without_impl()
-        except UsageError as error:
-            shown.wrong.append((f"tasks/{place}", str(error)))
-    shown.oracles = [*_programs(language, "oracles", "", shown)]
-    shown.same = [*_programs(language, "same", "", shown)]
-    for kind, programs in (("near-misses", shown.near_misses), ("attacks", shown.attacks)):
-        for folder in sorted(path for path in (language.folder / kind).glob("*") if path.is_dir()):
-            if kind == "near-misses" and folder.name not in language.stages:
-                message = f"expected a stage ({', '.join(language.stages)})"
-                shown.wrong.append((f"{kind}/{folder.name}", message))
-                continue
-            programs.extend(_programs(language, f"{kind}/{folder.name}", folder.name, shown))
-    return shown
-
-
-def _programs(language: Language, place: str, stage: str, shown: Shown) -> Iterator[Program]:
-    root = language.folder / place
-    for path in sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")):
-        task = shown.tasks.get(path.relative_to(root).with_suffix("").as_posix())
-        name = f"{place}/{path.relative_to(root).as_posix()}"
-        if task is None:
-            shown.wrong.append((name, "there is no task of this path below tasks/"))
-        else:
-            yield Program(task, name, path.read_text(encoding="utf-8"), stage)
 
 
 class Kit:
@@ -159,18 +90,28 @@ class Kit:
             self._keys(shown, pool)
             self._attacks(shown, canary, pool)
             self._cells(shown, canary, pool)
+        self._limits(shown)
         self._host(shown)
         return self._output()
 
     def _pool(self) -> WorkerPool:
         return verification_pool(min(4, cores()), seconds=self._seconds, language=self._own)
 
-    def _add(self, kind: str, name: str, broken: str | None, skipped: bool = False, seconds: float = 0.0) -> None:
-        outcome: Outcome = "skipped" if skipped else "broken" if broken else "held"
-        case = ConformanceCase(
-            property=kind, name=name, outcome=outcome, message=visible(broken or ""), seconds=round(seconds, 3)
-        )
-        self.cases.append(case)
+    def _add(
+        self, kind: str, name: str, wrong: str | bool | None, *, skipped: bool = False, seconds: float = 0
+    ) -> None:
+        """Notes a case; `wrong` says what is wrong with it, if anything is."""
+        outcome: Outcome = "skipped" if skipped else "broken" if wrong else "held"
+        about = {"message": visible(str(wrong or "")), "seconds": round(seconds, 3)}
+        self.cases.append(ConformanceCase(property=kind, name=name, outcome=outcome, **about))
+
+    def _try(self, kind: str, name: str, found: Callable[[], str | bool | None]) -> None:
+        """Notes a case that calls members of the language in this process, where they may raise."""
+        try:
+            wrong = found()
+        except Exception as error:
+            wrong = _raised(error)
+        self._add(kind, name, wrong)
 
     def _submit(self, pool: WorkerPool, task: Task, text: str) -> Future[Any]:
         function, arguments = judging_of(self.language)
@@ -186,30 +127,31 @@ class Kit:
     # --- properties ---------------------------------------------------------------------------------------------------
 
     def _members(self) -> None:
-        language = self.language
-        right = _NAME.fullmatch(language.name) is not None
-        self._add("members", "name", None if right else "expected lower-case letters, digits and hyphens")
-        version = isinstance(language.version, str) and bool(language.version)
-        self._add("members", "version", None if version else "expected a text that is not empty")
-        stages = [*language.stages]
+        language, stages = self.language, [*self.language.stages]
+        wrong_name = not _NAME.fullmatch(language.name) and "expected lower-case letters, digits and hyphens"
+        self._add("members", "name", wrong_name)
+        version = registry.version(self._own)
+        self._add("members", "version", not re.fullmatch(r"\S.*", str(version)) and "expected a text, not empty")
         distinct = len(stages) >= 2 and len(set(stages)) == len(stages) and all(isinstance(s, str) for s in stages)
-        self._add("members", "stages", None if distinct else f"expected two distinct names or more, found {stages}")
-        self._add("members", "executes", None if isinstance(language.executes, bool) else "expected True or False")
+        self._add("members", "stages", not distinct and f"expected two distinct names or more, found {stages}")
+        self._add("members", "executes", None if type(language.executes) is bool else "expected True or False")
         for role in ("proposer", "refiner"):
-            try:
-                text = instructions_in(self._own, role, True, "full")
-                self._add("prompts", role, None if text else "it is empty")
-            except UsageError as error:
-                self._add("prompts", role, str(error))
+            self._try("prompts", role, partial(self._no_prompt, role))
 
     def _tasks(self, shown: Shown) -> None:
         with_oracle = {program.task.name for program in shown.oracles}
         for place, task in shown.tasks.items():
-            self._add("tasks", place, self._wrong_task(task) or (None if task.name in with_oracle else "no oracle"))
-        if not shown.near_misses:
-            self._add("near-misses", "near-misses/", "expected a wrong program at least; the kit judges none")
+            self._try("tasks", place, partial(self._wrong_task, task))
+            if task.name not in with_oracle:
+                self._add("oracles", place, "no oracle is shown for it", skipped=True)
+        for kind, programs in (("oracles", shown.oracles), ("near-misses", shown.near_misses)):
+            if not programs:
+                self._add(kind, f"{kind}/", "expected a program at least; the kit judges none")
 
-    def _wrong_task(self, task: Task) -> str | None:
+    def _no_prompt(self, role: str) -> str | bool:
+        return not instructions_in(self._own, role, True, "full") and "it is empty"
+
+    def _wrong_task(self, task: Task) -> str | bool:
         """What the core relies on and this task does not keep."""
         again = self.language.task(task.statement, task.name, task.name)
         if again.statement != task.statement or again != task:
@@ -219,9 +161,8 @@ class Kit:
         solved = self.language.task(task.text_with("a\nb\n"), task.name, task.name)
         if (solved.impl or "").strip() != "a\nb" or solved.without_impl() != task:
             return "`text_with` gives no task file that reads back with the solution"
-        if task.impl is not None or "\nimpl:" in task.statement:
-            return "its statement shows a solution"
-        return None
+        shows = task.impl is not None or "\nimpl:" in task.statement
+        return shows and "its statement shows a solution"
 
     def _verdicts(self, shown: Shown, pool: WorkerPool) -> None:
         judged = [*shown.oracles, *shown.near_misses, *shown.same]
@@ -230,139 +171,135 @@ class Kit:
             self._verdict(self._submit(pool, judged[0].task, judged[0].text))
             self._cold = time.monotonic() - start
         first = [self._submit(pool, each.task, each.text) for each in judged]
-        for program, future in zip(judged, first, strict=True):
-            kind = program.place.partition("/")[0]
-            self._add(kind, program.place, _unlike(self._verdict(future), program.stage), seconds=_seconds(future))
         with self._pool() as others:
             for program, future in zip(judged, first, strict=True):
+                known, kind = self._verdict(future), program.place.partition("/")[0]
+                self._add(kind, program.place, _unlike(known, program.stage), seconds=_seconds(future))
                 start = time.monotonic()
                 again = self._verdict(self._submit(pool, program.task, program.text))
                 self._warm.append(time.monotonic() - start)
                 elsewhere = self._verdict(self._submit(others, program.task, program.text))
-                known = self._verdict(future)
                 same = _timeless(known) == _timeless(again) == _timeless(elsewhere)
                 message = f"{_shown(known)}, then {_shown(again)}, and in another process {_shown(elsewhere)}"
-                self._add("repeatable", program.place, None if same else message)
-        for program, future in zip(judged, first, strict=True):
-            found, verdict = self.language.check(program.task, program.text), self._verdict(future)
-            wrong = None
-            if strange := [each.stage for each in found if each.stage not in self.language.stages]:
-                wrong = f"a diagnostic of the stage {strange[0]!r}, which the language does not have"
-            elif found and isinstance(verdict, Verdict) and verdict.passed:
-                wrong = f"`check` refuses it, and `judge` passes it: {found[0].message}"
-            self._add("check", program.place, wrong)
+                self._add("repeatable", program.place, not same and message)
+                passed = isinstance(known, Verdict) and known.passed
+                self._try("check", program.place, partial(self._wrong_check, program, passed))
+
+    def _wrong_check(self, program: Program, passed: bool) -> str | bool:
+        found = self.language.check(program.task, program.text)
+        if strange := [each.stage for each in found if each.stage not in self.language.stages]:
+            return f"a diagnostic of the stage {strange[0]!r}, which the language does not have"
+        return passed and bool(found) and f"`check` refuses it, and `judge` passes it: {found[0].message}"
 
     def _reading(self, shown: Shown) -> None:
         """Every wrapping of an answer is read, and what is read once is read again as itself."""
-        language = self.language
         for name, wrap in _WRAPPINGS.items():
-            wrong = []
-            for program in shown.oracles:
-                found = language.extract(wrap(program.text, language.name))
-                if language.key(program.task, found) != language.key(program.task, program.text):
-                    wrong.append(f"{program.place} is read as {found[:60]!r}")
-                elif language.extract(found) != found:
-                    wrong.append(f"{program.place}: what was read is not read again as itself")
-            self._add("answers", name, f"{counted(len(wrong), 'program')}: {wrong[0]}" if wrong else None)
+            self._try("answers", name, partial(self._unread, shown.oracles, wrap))
+
+    def _unread(self, programs: Sequence[Program], wrap: Callable[[str, str], str]) -> str | None:
+        language = self.language
+        for program in programs:
+            found = language.extract(wrap(program.text, language.name))
+            if language.key(program.task, found) != language.key(program.task, program.text):
+                return f"{program.place} is read as {found[:60]!r}"
+            if language.extract(found) != found:
+                return f"{program.place}: what was read is not read again as itself"
+        return None
 
     def _hostile(self, shown: Shown, pool: WorkerPool) -> None:
         """No text is right by accident, breaks the language, or reaches anything but a verdict."""
         for task in [*shown.tasks.values()][:1]:
             for name, text in _HOSTILE.items():
-                try:
-                    read = self.language.extract(text)
-                    self.language.key(None, read)
-                    self.language.key(task, text)
-                    self.language.check(task, text)
-                    self.language.structures(task, text)
-                except Exception as error:
-                    self._add("any text", name, f"in the caller's process: {type(error).__name__}: {error}")
-                    continue
-                verdict = self._verdict(self._submit(pool, task, text))
-                wrong = verdict if isinstance(verdict, str) else "it passes" if verdict.passed else None
-                if isinstance(verdict, Verdict) and any(each.code == "internal" for each in verdict.diagnostics):
-                    wrong = verdict.diagnostics[0].message
-                self._add("any text", name, wrong)
+                self._try("any text", name, partial(self._breaks, task, text, pool))
+
+    def _breaks(self, task: Task, text: str, pool: WorkerPool) -> str | bool:
+        self.language.key(None, self.language.extract(text))
+        self._read(Program(task, "", text))
+        verdict = self._verdict(self._submit(pool, task, text))
+        if isinstance(verdict, Verdict) and any(each.code == "internal" for each in verdict.diagnostics):
+            return verdict.diagnostics[0].message
+        return _no_refusal(verdict)
+
+    def _read(self, program: Program) -> None:
+        """All that the caller's process does with a program."""
+        self.language.key(program.task, program.text)
+        self.language.check(program.task, program.text)
+        self.language.structures(program.task, program.text)
 
     def _keys(self, shown: Shown, pool: WorkerPool) -> None:
-        language = self.language
         oracles = {program.task.name: program for program in shown.oracles}
-        for program in shown.same:
-            oracle = oracles.get(program.task.name)
-            equal = oracle is not None and language.key(program.task, program.text) == language.key(
-                program.task, oracle.text
-            )
-            self._add("keys", program.place, None if equal else "its key is not the oracle's")
         if not shown.same:
             self._add("keys", "same/", "no program is shown that means the same as an oracle", skipped=True)
-        for program in shown.near_misses:
-            oracle = oracles.get(program.task.name)
-            differs = oracle is None or language.key(program.task, program.text) != language.key(
-                program.task, oracle.text
-            )
-            self._add("keys", program.place, None if differs else "its key is the oracle's, and it is wrong")
-        for program in [*oracles.values()]:
-            about = program.task.name, program.task.statement, program.text, language.name
-            there = pool.submit(probes.key_of, *about).result()
-            same = there == language.key(program.task, program.text)
-            self._add("keys", program.place, None if same else "its key is another in another process")
+        for program in (each for each in (*shown.same, *shown.near_misses) if each.task.name in oracles):
+            self._try("keys", program.place, partial(self._wrong_key, program, oracles[program.task.name]))
+        for program in shown.oracles:
+            about = program.task.name, program.task.statement, program.text, self.language.name
+            there = pool.submit(probes.key_of, *about)
+            self._try("keys", program.place, partial(self._differs, program, there))
+
+    def _wrong_key(self, program: Program, oracle: Program) -> str | bool:
+        alike = self.language.key(program.task, program.text) == self.language.key(oracle.task, oracle.text)
+        if program.stage:
+            return alike and "its key is the oracle's, and it is wrong"
+        return not alike and "its key is not the oracle's"
+
+    def _differs(self, program: Program, there: Future[str]) -> str | bool:
+        same = there.result() == self.language.key(program.task, program.text)
+        return not same and "its key is another in another process"
 
     def _attacks(self, shown: Shown, canary: Path, pool: WorkerPool) -> None:
         if self.language.executes and not shown.attacks:
             self._add("attacks", "attacks/", "the language executes programs, and shows none that tries to escape")
         for program in shown.attacks:
             verdict = self._verdict(self._submit(pool, program.task, program.text.replace("CANARY", str(canary))))
-            wrong = verdict if isinstance(verdict, str) else "it passes" if verdict.passed else None
-            if _SECRET in repr(verdict):
-                wrong = "its verdict holds what a file of the user's says"
-            self._add("attacks", program.place, wrong or self._changed(canary))
-
-    def _changed(self, canary: Path) -> str | None:
-        changed = not canary.is_file() or canary.read_text(encoding="utf-8") != _SECRET
-        write_text(canary, _SECRET)
-        return "a file of the user's was changed" if changed else None
+            told = _SECRET in repr(verdict) and "its verdict holds what a file of the user's says"
+            self._add("attacks", program.place, told or _no_refusal(verdict) or _changed(canary))
 
     def _cells(self, shown: Shown, canary: Path, pool: WorkerPool) -> None:
-        """The cells that judge this language keep their limits."""
+        """The cells that judge this language keep files from it."""
+        missing = "the sandbox is off" if sandbox.current().mode == "off" else Means.here().missing
         for task in [*shown.tasks.values()][:1]:
-            about = task.name, task.statement
-            self._add("cells", "time", _not_lost(pool.submit(probes.spin, *about), "time-limit"))
-            self._add(
-                "cells", "memory", _not_lost(pool.submit(probes.allocate, *about, MEMORY + 2**28), "memory-limit")
-            )
-            missing = "the sandbox is off" if sandbox.current().mode == "off" else Means.here().missing
-            written = pool.submit(probes.write, *about, str(canary)).result()
-            wrong = f"a cell writes a file of the user's: {written}" if self._changed(canary) else None
-            self._add("cells", "files are not written", missing or wrong, skipped=bool(missing))
-            read = pool.submit(probes.read, *about, str(canary)).result()
-            wrong = "a cell reads a file of the user's" if read == _SECRET else None
-            self._add("cells", "files are not read", missing or wrong, skipped=bool(missing))
+            about = task.name, task.statement, str(canary)
+            written = pool.submit(probes.write, *about).result()
+            wrong = missing or (_changed(canary) and f"a cell writes a file of the user's: {written}")
+            self._add("cells", "files are not written", wrong, skipped=bool(missing))
+            read = pool.submit(probes.read, *about).result() == _SECRET
+            wrong = missing or (read and "a cell reads a file of the user's")
+            self._add("cells", "files are not read", wrong, skipped=bool(missing))
+
+    def _limits(self, shown: Shown) -> None:
+        """The limits of a command line hold, of whatever `judge` makes of them."""
+        limits = ProgramLimits(limit_seconds=1.0, limit_bytes=2**28, limit_characters=1)
+        for program in shown.oracles[:1]:
+            about = program.task.name, program.task.statement
+            with checking_pool(1, limits, self._own) as pool:
+                self._add("limits", "time", _not_lost(pool.submit(probes.spin, *about), "time-limit"))
+                wrong = _not_lost(pool.submit(probes.allocate, *about, MEMORY + 2**28), "memory-limit")
+                self._add("limits", "memory", wrong)
+                future = pool.submit(probes.judge_within, *about, program.text, self.language.name, limits)
+                self._add("limits", "characters", _no_refusal(self._verdict(future)))
 
     def _host(self, shown: Shown) -> None:
         """The caller's process reads programs, and runs nothing of them."""
-        for warm_up in (False, True):
+        for warm_up in (True, False):
             for program in shown.programs:
-                with _audited() as events:
+                with _audited() as events, suppress(Exception):  # other properties tell of these
                     text = self.language.extract(f"```\n{program.text}\n```")
-                    self.language.check(program.task, text)
-                    self.language.key(program.task, text)
-                    self.language.structures(program.task, text)
-                if warm_up:
-                    self._add("nothing runs here", program.place, f"it caused {events[0]}" if events else None)
+                    self._read(replace(program, text=text))
+                if not warm_up:
+                    self._add("nothing runs here", program.place, bool(events) and f"it caused {events[0]}")
 
     def _output(self) -> LanguageCheckOutput:
         language, warm = self.language, sorted(self._warm)
-        counts = {outcome: sum(case.outcome == outcome for case in self.cases) for outcome in ("held", "broken")}
+        counts = Counter(case.outcome for case in self.cases)
         return LanguageCheckOutput(
             language=language.name,
-            version=language.version,
+            version=registry.version(self._own),
             stages=tuple(language.stages),
             executes=language.executes,
             offers=tuple(each.__name__ for each in _MEMBERS if _is_offer(each) and isinstance(language, each)),
             passed=not counts["broken"],
-            held=counts["held"],
-            broken=counts["broken"],
-            skipped=len(self.cases) - sum(counts.values()),
+            **{outcome: counts[outcome] for outcome in ("held", "broken", "skipped")},
             cold_seconds=None if self._cold is None else round(self._cold, 4),
             warm_seconds=round(warm[len(warm) // 2], 4) if warm else None,
             cases=tuple(self.cases),
@@ -371,6 +308,25 @@ class Kit:
 
 def _is_offer(protocol: type) -> bool:
     return protocol not in (Task, Language) and protocol.__module__ == protocols.__name__
+
+
+def _raised(error: Exception) -> str:
+    """An error with the place of the language's code that it comes from."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
+    place = f"`{frames[0].name}` ({Path(frames[0].filename).name}:{frames[0].lineno}): " if frames else ""
+    return f"{place}{describe_error(error)}"
+
+
+def _no_refusal(verdict: Verdict | str) -> str | bool:
+    """What is wrong with a verdict on a program that must not pass."""
+    return verdict if isinstance(verdict, str) else verdict.passed and "it passes"
+
+
+def _changed(canary: Path) -> str | bool:
+    """Whether the user's file was changed, which is undone."""
+    changed = not canary.is_file() or canary.read_text(encoding="utf-8") != _SECRET
+    write_text(canary, _SECRET)
+    return changed and "a file of the user's was changed"
 
 
 def _unlike(verdict: Verdict | str, stage: str) -> str | None:

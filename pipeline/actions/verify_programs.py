@@ -99,7 +99,7 @@ class Batch:
 
     def _retried(self, item: Item) -> Checked:
         """The verdict within larger limits."""
-        roomier = replace(self, limits=self.limits.raised(), retry_unknown=False)
+        roomier = replace(self, limits=self.limits.raised(self.language), retry_unknown=False)
         with roomier.pool(1) as pool:
             return next(roomier.check([item], pool))
 

@@ -97,7 +97,7 @@ class SavedLanguage(_Saved):
     @classmethod
     def of(cls, name: str | None) -> SavedLanguage | None:
         """That of a name, None for the default."""
-        return None if name is None else cls(name=name, version=registry.find(name).version)
+        return None if name is None else cls(name=name, version=registry.version(name))
 
 
 class SavedProgram(_Saved):

@@ -51,7 +51,6 @@ class Language(Protocol):
 
     Attributes:
         name: As `--language` names it: lower-case letters, digits and hyphens.
-        version: Changes whenever a verdict may change; verdicts kept on disk, records and programs name it.
         stages: Where a program may fail, in the order of checking; 2 or more. A lost worker counts as the last
             but for a stage `run`, where there is one.
         executes: Whether `judge` runs the program as code of the host, which is a weaker promise than interpreting it.
@@ -60,7 +59,6 @@ class Language(Protocol):
     """
 
     name: str
-    version: str
     stages: Sequence[str]
     executes: bool
     folder: Path
@@ -81,7 +79,8 @@ class Language(Protocol):
     def judge(self, task: Any, text: str, limits: Any) -> Verdict:
         """The verdict on a program, reached in a worker process, so that it may run what it must.
 
-        `limits` are those of `pipeline.verification.limits.ProgramLimits`, None for the language's own.
+        `limits` are those of `pipeline.verification.limits.ProgramLimits`, None for the language's own. The worker
+        keeps those of time, memory and characters for every language; the others are for one that `KeepsLimits`.
 
         Returns:
             A verdict that passed, or failed at one of `stages`. It is unknown, neither right nor wrong, where its first
@@ -99,6 +98,28 @@ class Language(Protocol):
 
 
 # --- what a language may offer beside it ------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A version in the language's own words, in place of a digest of its package's code; see `registry.version`.
+
+    Attributes:
+        version: Changes whenever a verdict may change.
+    """
+
+    version: str
+
+
+@runtime_checkable
+class KeepsLimits(Protocol):
+    """Further options `--limit-...`, which `judge` keeps.
+
+    Attributes:
+        limits: Their fields of `pipeline.verification.limits.ProgramLimits`, such as `limit_steps`.
+    """
+
+    limits: Sequence[str]
 
 
 @runtime_checkable

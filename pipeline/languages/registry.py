@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -55,6 +57,35 @@ def _has(value: object, member: str) -> bool:
 
 def _members(protocol: type) -> list[str]:
     return sorted(name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_"))
+
+
+def version(name: str | None) -> str:
+    """What kept verdicts, records and compiled programs name: it changes whenever a verdict may change.
+
+    It is the language's own word where it is `Versioned`. Else it is the version of the distribution, if there is one,
+    and a digest of the Python files beside the module of the entry point, and below.
+
+    Raises:
+        UsageError: There is no such language.
+    """
+    from pipeline.languages.language import Versioned
+
+    language, entry = find(name), declared()[name or DEFAULT]
+    if isinstance(language, Versioned):
+        return language.version
+    spec = find_spec(entry.module)
+    module = Path(str(spec.origin)) if spec else Path()
+    inside = module.name == "__init__.py" or "." in entry.module
+    digest = hashlib.sha256()
+    for path in sorted(module.parent.rglob("*.py")) if inside else [module]:
+        digest.update(f"{path.relative_to(module.parent)}".encode() + path.read_bytes())
+    released = f"{entry.dist.version}, " if entry.dist else ""
+    return f"{released}code {digest.hexdigest()[:12]}"
+
+
+def lost_stage(stages: Sequence[str]) -> str:
+    """The stage at which a program counts that its worker did not survive."""
+    return "run" if "run" in stages else stages[-1]
 
 
 def module_of(name: str) -> str:

@@ -277,7 +277,7 @@ def language_params(language: str | None) -> dict[str, str]:
         return {}
     spoken = registry.find(language)
     return {
-        "language_version": spoken.version,
+        "language_version": registry.version(language),
         "programs": "run as Python, in confined cells" if spoken.executes else "interpreted",
     }
 

@@ -133,7 +133,7 @@ class VerdictStore(AbstractContextManager["VerdictStore"]):
 
 def _version_of(language: str) -> str:
     """A digest of a language's name and version, and of the verifier's, whose workers it uses."""
-    parts = (language, registry.find(language).version, verifier_version())
+    parts = (language, registry.version(language), verifier_version())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

@@ -22,6 +22,8 @@ from pipeline.base.outputs import (
     Severity,
     SurvivingMutant,
 )
+from pipeline.languages import registry
+from pipeline.languages.language import RunsOwnCalls
 from pipeline.verification import notes
 from pipeline.verification.limits import MEMORY, SECONDS, ProgramLimits, proving_settings, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -85,13 +87,15 @@ def checking_pool(
 ) -> WorkerPool:
     """Processes for `check` in a language, with room for runs that use up their limits; with `exact` they prove.
 
-    With `mutants` they prove, too, and a call takes minutes.
+    With `mutants` they prove, too, and a call takes minutes. A language without calls of its own leaves the limits of
+    time and memory to the processes.
     """
     room: dict[str, Any] = {}
+    own = language is None or isinstance(registry.find(language), RunsOwnCalls)
     if limits.limit_seconds is not None:
-        room["seconds"] = max(SECONDS, 2 * limits.limit_seconds)
+        room["seconds"] = max(SECONDS, 2 * limits.limit_seconds) if own else limits.limit_seconds
     if limits.limit_bytes is not None:
-        room["memory"] = max(MEMORY, 4 * limits.limit_bytes)
+        room["memory"] = max(MEMORY, 4 * limits.limit_bytes) if own else limits.limit_bytes
     if exact or mutants:
         room["seconds"] = room.get("seconds", SECONDS) + SECONDS * (_MUTANTS if mutants else 1)
         return proving_settings(language=language, **room).start(workers)
@@ -110,11 +114,12 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
         details, hint = _place_and_advice(error)
         message = f"verification {error}"
         found = {"code": error.code, "message": message, "details": details, "hint": hint}
-        finding = Finding(severity="error", stage="run", file=request.name, **found)
+        stage = "run" if request.language is None else registry.lost_stage(registry.find(request.language).stages)
+        finding = Finding(severity="error", stage=stage, file=request.name, **found)
         text = "\n".join([f"{request.name or name}: {error.code}: {message}", *details, f"hint: {hint}"])
         unknown = error.code != "tampered"
         seconds = round(error.spent, 3)
-        verdict = _failed(request, name, unknown=unknown, stage="run", diagnostics=(finding,), seconds=seconds)
+        verdict = _failed(request, name, unknown=unknown, stage=stage, diagnostics=(finding,), seconds=seconds)
         return Checked(verdict, text.replace("\n", "\n  "))
 
 

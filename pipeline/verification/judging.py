@@ -25,7 +25,7 @@ from pipeline.verification.checking import (
     with_values,
 )
 from pipeline.verification.limits import ProgramLimits
-from pipeline.verification.worker import end_if_out_of_memory, lost_stage
+from pipeline.verification.worker import end_if_out_of_memory
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
 from step_runtime.tasks.reader import impl_place, task_name, task_text
 from step_runtime.verification.verify import Verdict
@@ -65,7 +65,7 @@ def judge(name: str, content: str, text: str, language: str) -> Verdict:
         TaskError: The task cannot be used, or its reference failed.
         MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
-    return _judged(registry.find(language), _task(name, content, language), text, None)
+    return judged(registry.find(language), _task(name, content, language), text, None)
 
 
 def check(request: CheckRequest) -> Checked:
@@ -86,7 +86,7 @@ def check(request: CheckRequest) -> Checked:
         if text is None:
             message = "this task has no `impl`; name a file with the program, or - for stdin"
             return unusable(request, task.name, f"{request.path}: {message}")
-        verdict = _judged(language, task.without_impl(), text, request.limits)
+        verdict = judged(language, task.without_impl(), text, request.limits)
     except TaskError as error:
         end_if_out_of_memory(error)
         return unusable(request, path.stem, str(error))
@@ -102,9 +102,23 @@ def check(request: CheckRequest) -> Checked:
     return dataclasses.replace(checked, verdict=checked.verdict.model_copy(update={"seconds": seconds}))
 
 
-def _judged(language: Language, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
+def judged(language: Language, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
+    """The verdict of a language, whose faults are unknown verdicts.
+
+    Raises:
+        TaskError: The task cannot be used, or its reference failed.
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
+    """
+    most = limits.limit_characters if limits else None
+    if most is not None and len(text) > most:
+        stage, message = language.stages[0], f"expected at most {most:,} characters, found {len(text):,}"
+        return Verdict(False, stage, (Diagnostic(stage, "length", message),))
     try:
         verdict = language.judge(task, text, limits)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"`judge` gave {verdict!r:.80}, expected a Verdict")
+        if verdict.stage not in ((None,) if verdict.passed else language.stages):
+            raise ValueError(f"`judge` gave the stage {verdict.stage!r}, expected one of {', '.join(language.stages)}")
     except (TaskError, MemoryError) as error:
         if isinstance(error, TaskError):
             end_if_out_of_memory(error)
@@ -112,7 +126,10 @@ def _judged(language: Language, task: Any, text: str, limits: ProgramLimits | No
     except Exception as error:
         if out_of_memory(error):
             raise MemoryError(str(error)) from None
-        stage, message = lost_stage(language.stages), f"the language {language.name} failed: {describe_error(error)}"
+        stage, message = (
+            registry.lost_stage(language.stages),
+            f"the language {language.name} failed: {describe_error(error)}",
+        )
         verdict = Verdict(False, stage, (Diagnostic(stage, "internal", message),))
     return verdict
 

@@ -40,6 +40,8 @@ PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
 
 
+KEPT = ("limit_seconds", "limit_bytes", "limit_characters")
+"""Limits that workers keep for every language: of a verdict's time, of a process's memory, and of the text."""
 _GROUP = OptionGroup("limits of a program")
 
 
@@ -67,10 +69,12 @@ class ProgramLimits(Config):
         own: dict[str, Any] = {name.removeprefix("limit_"): value for name, value in self.params().items()}
         return Limits(**own)
 
-    def raised(self) -> ProgramLimits:
-        """These limits with ten times the time and four times the memory."""
-        own = self.of_language()
-        return self.model_copy(update={"limit_seconds": 10 * own.seconds, "limit_bytes": 4 * own.bytes})
+    def raised(self, language: str | None) -> ProgramLimits:
+        """These limits with ten times the time and four times the memory; in a language, None for the default."""
+        own = self.of_language() if language is None else None
+        seconds = own.seconds if own else self.limit_seconds or SECONDS
+        held = own.bytes if own else self.limit_bytes or MEMORY
+        return self.model_copy(update={"limit_seconds": 10 * seconds, "limit_bytes": 4 * held})
 
 
 def verification_settings(

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from pipeline.languages import registry
 from pipeline.verification import notes
 from pipeline.verification.limits import ProgramLimits, verification_pool, verification_settings
 from pipeline.verification.pool import WorkerLost
@@ -39,7 +40,6 @@ __all__ = [
     "explain_values",
     "hold_out",
     "judge",
-    "lost_stage",
     "mutation",
     "scopes",
     "stress",
@@ -80,13 +80,8 @@ def verdict_of(future: Future[Verdict], stages: Sequence[str] = STAGES) -> Verdi
         raise WorkerKilled(f"verification {error}, twice: the verdict is unknown")
     where = (f"it had come to {notes.snippet(error.at)}",) if error.at else ()
     hint = "a function of the task may be at fault, and not the program"
-    stage = lost_stage(stages)
+    stage = registry.lost_stage(stages)
     return Verdict(False, stage, (Diagnostic(stage, error.code, f"verification {error}", None, where, hint),))
-
-
-def lost_stage(stages: Sequence[str]) -> str:
-    """The stage at which a program counts that its worker did not survive."""
-    return "run" if "run" in stages else stages[-1]
 
 
 # --- what runs in a worker --------------------------------------------------------------------------------------------

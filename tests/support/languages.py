@@ -34,6 +34,8 @@ from pathlib import Path
 
 from pipeline.languages import Diagnostic, Span, Verdict, read_text_task
 
+WORDS = ("up", "down", "crash", "hang", "fail", "nothing", "nowhere")
+
 
 class Counter:
     name = "counter"
@@ -47,13 +49,13 @@ class Counter:
 
     def extract(self, answer):
         lines = [line.strip() for line in answer.splitlines()]
-        return "\\n".join(line for line in lines if line in ("up", "down", "crash", "hang", "fail")) or answer
+        return "\\n".join(line for line in lines if line in WORDS) or answer
 
     def check(self, task, text):
         return [
             Diagnostic("parse", "word", f"expected up or down, found {line!r}", Span(number, 1, number, 1 + len(line)))
             for number, line in enumerate(text.splitlines(), 1)
-            if line not in ("up", "down", "crash", "hang", "fail")
+            if line not in WORDS
         ]
 
     def judge(self, task, text, limits):
@@ -68,6 +70,10 @@ class Counter:
             pass
         if "fail" in words:
             raise RuntimeError("the counter is broken")
+        if "nothing" in words:
+            return None
+        if "nowhere" in words:
+            return Verdict(False, "elsewhere")
         value = words.count("up") - words.count("down")
         if value == task.content["want"]:
             return Verdict(True)
@@ -83,7 +89,7 @@ class Counter:
 
 LANGUAGE = Counter()
 """
-"""A language of words that count up and down, with words on which its judge crashes, hangs and fails."""
+"""A language of words that count up and down, and words on which its judge crashes, hangs, fails, gives no verdict."""
 
 
 def install_counter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

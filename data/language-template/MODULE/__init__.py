@@ -14,10 +14,9 @@ _LINE = re.compile(r"add (-?[0-9]{1,9})")
 
 
 class NewLanguage:
-    """Change the version whenever a verdict may change, and `executes` if `judge` runs programs as Python."""
+    """`executes` is True if `judge` runs programs as Python."""
 
     name = "NAME"
-    version = "0.1"
     stages: Sequence[str] = ("parse", "value")
     executes = False
     folder = Path(__file__).parent

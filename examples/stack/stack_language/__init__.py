@@ -38,7 +38,6 @@ class Stack:
     """The language; `pipeline.languages.language` says what each member is."""
 
     name = "stack"
-    version = "1"
     stages: Sequence[str] = ("parse", "run", "value")
     executes = False
     folder = Path(__file__).parent

@@ -73,6 +73,26 @@ def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.
     assert "bad.yaml:2: want: expected int, found 'two'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("word", "options", "code", "said"),
+    [
+        ("hang", ["--limit-seconds", "0.3"], 4, "time-limit: verification took longer than 0.3 s"),
+        ("up", ["--limit-characters", "1"], 1, "length: expected at most 1 characters, found 3"),
+        ("up", ["--limit-dims", "1"], 2, "--limit-dims: the language `counter` keeps no such limit (KeepsLimits"),
+        ("nothing", [], 4, "internal: the language counter failed: TypeError: `judge` gave None, expected a Verdict"),
+        ("nowhere", [], 4, "`judge` gave the stage 'elsewhere', expected one of parse, run, value"),
+    ],
+)
+def test_limits_hold_and_faults_are_said_whatever_the_language_does(
+    word: str, options: list[str], code: int, said: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the worker; a fault of the language is an unknown verdict that names the member."""
+    program = tmp_path / "p.txt"
+    program.write_text(f"{word}\n")
+    assert run("two", str(program), *options) == code
+    assert said in "".join(capsys.readouterr())
+
+
 def test_a_language_that_runs_programs_needs_confined_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
