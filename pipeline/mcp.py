@@ -8,8 +8,11 @@ import os
 from collections.abc import Sequence
 
 from pipeline.base.errors import Exit, UsageError, print_message, start
+from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, Natural, Positive, option
 from pipeline.cli.options import Parser
+from pipeline.languages import registry
+from pipeline.languages.language import ServesTools
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -34,6 +37,7 @@ class ServerOptions(Config):
     """The content and the transport of the server."""
 
     folder: str = option(..., "the folder with the task files that clients may name", "FOLDER", positional=True)
+    language: LanguageName = None
     http: bool = option(False, "serve HTTP on 127.0.0.1 in place of stdin and stdout")
     port: Natural | None = option(None, "with --http, the port to listen on; 0 for a free one (default: 8765)", "N")
     program: str | None = option(
@@ -50,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.port is not None and not options.http:
         raise UsageError("--port: only --http listens on a port; add --http, or omit the option")
 
+    offers = None if options.language is None else registry.offer(options.language, ServesTools, NAME)
     try:
         from pipeline.mcp_server import server as serving
     except ModuleNotFoundError as error:
@@ -60,8 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.mcp_server.workspace import Workspace
 
     serving.check_packages()
-    pool = serving.new_pool(limits)
-    server = serving.make_server(Workspace(options.folder), pool, limits, options.max_minutes, options.program)
+    pool = serving.new_pool(limits, options.language)
+    # The default's modules are imported after the client's first words.
+    make = offers.tool_server if offers else serving.make_server
+    server = make(Workspace(options.folder), pool, limits, options.max_minutes, options.program)
     try:
         if options.http:
             port = 8765 if options.port is None else options.port

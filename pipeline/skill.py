@@ -11,8 +11,11 @@ from pipeline.base.choices import NO_PROGRAM
 from pipeline.base.config import LM, BudgetConfig, LMConfig, ProgramConfig, SamplingConfig, Tasks
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
+from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, flag, option
 from pipeline.cli.options import Parser, TrackingURI, output_option
+from pipeline.languages import registry
+from pipeline.languages.language import WritesSkills
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.skill"
@@ -31,6 +34,7 @@ class SkillOptions(Config):
     """The content of the skill, and whether it is measured."""
 
     output: str = output_option("the folder of the skill, whose name it bears", "DIR", writable_folder, required=True)
+    language: LanguageName = None
     program: str | None = option(None, "a compiled program, whose verified solutions the skill shows", "P")
     force: bool = option(False, "overwrite an existing skill")
     measure: bool = option(False, "measure it for an LM, and write the figures into it")
@@ -48,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.arguments[name].help = f"{text.partition(' (default: ')[0]} (default: {default})"
     given = parser.given(argv)
     options = SkillOptions.of(given)
-    only_measured = sorted(given.keys() - {"output", "program", "force", "measure", "tracking_uri"})
+    only_measured = sorted(given.keys() - {"output", "language", "program", "force", "measure", "tracking_uri"})
     if only_measured and not options.measure:
         raise UsageError(f"{flag(only_measured[0])}: only --measure asks an LM; add it, or omit the option")
 
@@ -57,18 +61,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.running.learned import learned_agent, solved_examples
     from pipeline.verification.task_files import load_tasks
 
-    folder = Path(options.output)
+    writer, folder = registry.offer(options.language, WritesSkills, NAME), Path(options.output)
     action.skill_name(folder)
     action.check_folder(folder, force=options.force)
     learned = {}
     if options.program is not None:
         learned = solved_examples(learned_agent(options.program, lambda line: print_message(NAME, line)))
-    skill, measured = action.make_skill(learned), None
+    skill, measured = writer.skill(learned), None
     if options.measure:
         asked = {name: value for name, value in given.items() if name in ProgramConfig.model_fields}
         defaults = {"samples": SAMPLES, "temperatures": TEMPERATURES}
         config = ProgramConfig.of(defaults | asked | {"program": NO_PROGRAM})
-        measured = measure_skill.measure(NAME, skill, config, load_tasks(options.tasks))
+        measured = measure_skill.measure(NAME, skill, config, load_tasks(options.tasks, options.language))
         print(measured.text())
     for path in action.write_skill(skill, folder, measured.text() if measured else action.UNMEASURED):
         print(path)

@@ -104,11 +104,14 @@ def measure(name: str, skill: Skill, config: ProgramConfig, tasks: Sequence[Task
     if not unseen:
         raise UsageError("--tasks: the skill contains a solution of every task; name other tasks")
     demos = [dspy.Example(task=solved.task, impl=solved.program) for solved in skill.learned.values()]
-    agents = {"without": _agent(Propose.instructions), "with": _agent(skill.instructions(), demos)}
+    agents = {
+        "without": _agent(config.language, Propose.instructions),
+        "with": _agent(config.language, skill.instructions(), demos),
+    }
     rates: dict[str, Mapping[str, float]] = {}
     with open_workers(config, name) as workers:
         session = open_program(config, workers, partial(print_message, name))
-        with lm_session(session.lm, config.verdict_cache, workers) as metric:
+        with lm_session(session.lm, config.verdict_cache, workers, config.language) as metric:
             for label, agent in agents.items():
                 print_message(name, f"{counted(len(unseen), 'task')} {label} the skill, {session.lm.model}")
                 rates[label] = _rates(name, replace(session, agent=agent), unseen, metric)
@@ -117,8 +120,8 @@ def measure(name: str, skill: Skill, config: ProgramConfig, tasks: Sequence[Task
     return Measured(session.lm.model, settings, rates["without"], rates["with"])
 
 
-def _agent(instructions: str, demos: Sequence[dspy.Example] = ()) -> Agent:
-    agent = Agent("none", proposer_prompt=instructions, guardian_prompt="")
+def _agent(language: str | None, instructions: str, demos: Sequence[dspy.Example] = ()) -> Agent:
+    agent = Agent("none", proposer_prompt=instructions, guardian_prompt="", language=language)
     agent.proposer.predict.demos = list(demos)
     return agent
 
@@ -137,7 +140,7 @@ def _rates(name: str, session: ProgramSession, tasks: Sequence[Task], metric: Me
             threads=session.threads,
             seed=config.seed,
             budget=budget(config),
-            domain=fixed_program_domain(),
+            domain=fixed_program_domain(config.language),
             observers=[display],
         )
         experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience

@@ -292,6 +292,22 @@ class WritesTests(Protocol):
 
 
 @runtime_checkable
+class WritesSkills(Protocol):
+    """The language as an Agent Skill: `pipeline.skill`."""
+
+    def skill(self, learned: Mapping[str, Any]) -> Any:
+        """A `pipeline.actions.write_skill.Skill` that shows these solved tasks, by name."""
+
+
+@runtime_checkable
+class ServesTools(Protocol):
+    """Tools for coding agents: `pipeline.mcp`."""
+
+    def tool_server(self, workspace: Any, pool: Any, limits: Any, minutes: float, program: str | None) -> Any:
+        """An MCP server of a workspace's tasks; see `pipeline.mcp_server.server.make_server`."""
+
+
+@runtime_checkable
 class ListsNextLines(Protocol):
     """The lines that may legally follow in a program: typed proposers."""
 

@@ -131,9 +131,9 @@ def check_packages() -> None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def new_pool(limits: ProgramLimits) -> LazyPool:
-    """Workers for programs with these limits, one a core."""
-    return LazyPool(lambda: checking_pool(cores(), limits))
+def new_pool(limits: ProgramLimits, language: str | None = None) -> LazyPool:
+    """Workers for a language's programs with these limits, one a core."""
+    return LazyPool(lambda: checking_pool(cores(), limits, language))
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.actions.advice import Advice, advise
 from pipeline.actions.price_program import cost_of, draw_program, pytest_script
+from pipeline.actions.write_skill import Skill, make_skill
 from pipeline.agent.agent import composed
 from pipeline.agent.compiled import broken_rules
 from pipeline.agent.domain import structures
@@ -32,7 +33,7 @@ from step_runtime.program.printer import print_program
 from step_runtime.rewriting.optimizing import Explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.explain import explain
@@ -40,6 +41,10 @@ from step_runtime.verification.mutation import MutationScore
 from step_runtime.verification.verify import Verdict
 
 if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from pipeline.mcp_server.server import LazyPool
+    from pipeline.mcp_server.workspace import Workspace
     from pipeline.synthesis.next_lines import NextLines
 
 
@@ -166,6 +171,18 @@ class Step:
     def test_script(self, task: Task, text: str, dtype: FloatType) -> str:
         """The script, which holds no text of the program as code."""
         return pytest_script(task, text, dtype)
+
+    def skill(self, learned: Mapping[str, SolvedTask]) -> Skill:
+        """The prompt, the cookbook and what was learned."""
+        return make_skill(learned)
+
+    def tool_server(
+        self, workspace: Workspace, pool: LazyPool, limits: ProgramLimits, minutes: float, program: str | None
+    ) -> MCPServer[Any]:
+        """The checks, the cost, examples and `generate` as tools; the language and the cookbook as resources."""
+        from pipeline.mcp_server.server import make_server
+
+        return make_server(workspace, pool, limits, minutes, program)
 
     def class_of(self, name: str) -> str | None:
         """A benchmark task's class in the paper's Table 2."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dspy import lm15
 
-from pipeline import ablate, codegen, cost, evaluate, generate, optimize, report, verify
+from pipeline import ablate, codegen, cost, evaluate, generate, mcp, optimize, report, skill, verify
 from pipeline import compile as compile_command
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
@@ -128,6 +128,11 @@ def test_an_ablation_needs_its_methods(engine: Counting, capsys: pytest.CaptureF
         (cost, [], "Prices: cost_of, priced"),
         (optimize, [], "Rewrites: annotated, explored"),
         (verify, ["--exact"], "Proves: proved"),
+        (verify, ["--mutants"], "Mutates: mutated"),
+        (verify, ["--graph", "p.svg"], "Draws: drawn"),
+        (verify, ["--dtype", "float32"], "RunsOwnCalls: calls"),
+        (mcp, [], "ServesTools: tool_server"),
+        (skill, ["-o", "counter"], "WritesSkills: skill"),
         (generate, [], "ProposesOffline: offline_models"),
         (generate, ["--proposer", "search"], "ProposesOffline: offline_models"),
         (generate, ["--program", "none", "--objective", "memory"], "Rewrites: annotated, explored"),
@@ -137,7 +142,8 @@ def test_a_command_that_needs_what_it_lacks_ends(
     command: Any, options: list[str], lacks: str, engine: Counting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 2, the command or its option, and the name of what is missing."""
-    argv = ["deep/minus", "--language", "counter", *options]
+    argv = ["deep/minus"] if options[:1] != ["-o"] else []
+    argv += ["--language", "counter", *options]
     assert run_command(command.NAME, command.main, argv) == 2
     err = capsys.readouterr().err
     assert f"the language `counter` does not offer this ({lacks})" in err and err.count("\n") == 1
