@@ -1,13 +1,13 @@
-"""A program that shows each query the demonstrations that suit it, as selections per task do while they learn.
+"""Programs that show each query the demonstrations that suit it, as selections per task do while they learn.
 
-A compiled program shows every query the same, and needs DSPy alone. This one carries what the run solved, and needs
+A compiled program shows every query the same, and needs DSPy alone. `PerQuery` carries what the run solved, and needs
 this package wherever it is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -17,12 +17,12 @@ from optimizers.demonstrations import copy_program, demo_tokens, set_demos
 from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, Experience, IterationResult
 from optimizers.iteration_counts import Trials
-from optimizers.jsonable import to_jsonable
 from optimizers.metering import replace_lms
 from optimizers.sampling import TaskExample
-from optimizers.strategies.base import Trial
+from optimizers.strategies.base import DemoSet, Progress, Trial
 from optimizers.strategies.per_task import Chooser, PerTask
 from optimizers.strategies.registry import SELECTIONS, make_selection
+from optimizers.strategies.structure import utilities
 from optimizers.typed_fields import ProgramTypes
 
 
@@ -33,7 +33,7 @@ class Solved:
     program: dspy.Module
     names: Sequence[str]
     domain: Domain
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, Entry] = field(default_factory=dict)
     tasks: Mapping[str, TaskExample] = field(default_factory=dict)
     unsolved: Sequence[TaskExample] = ()
     iterations: Sequence[IterationResult] = ()
@@ -49,6 +49,77 @@ class Solved:
     def demo_tokens(self, entry: Entry) -> int:
         """See `Progress.demo_tokens`."""
         return demo_tokens(self.program, self.names, entry)
+
+
+@dataclass(frozen=True)
+class DemoPool:
+    """Solved tasks of which each query is shown those that suit it; as a `Selection`, one pass that does so.
+
+    Attributes:
+        strategy: Chooses.
+        entries: The solved tasks.
+        utilities: What showing each has helped, by task key, as `structure.utilities` learns it; 0 for others.
+        tokens: Estimated tokens of all demonstrations of a query; None: as many as the strategy has by default.
+    """
+
+    strategy: PerTask
+    entries: tuple[Entry, ...]
+    utilities: Mapping[str, float]
+    tokens: int | None = None
+
+    @classmethod
+    def of(
+        cls, experience: Experience, selection: str | PerTask, domain: Domain, tokens: int | None = None
+    ) -> DemoPool:
+        """What a run solved, and what its attempts say of each solution's use; none if they are not known.
+
+        Raises:
+            ValueError: The strategy does not choose per task.
+        """
+        trials, attempts = Trials(domain.closeness), groupby(experience.attempts, lambda attempt: attempt.iteration)
+        made = {index: list(group) for index, group in attempts}
+        for result in experience.iterations if made else ():
+            for attempt in made.get(result.index, ()):
+                trials.add(attempt)
+            trials.finish_iteration({task: tuple(result.reasons.get(task, result.demos)) for task in result.tasks})
+        entries = tuple(entry for entry in experience.entries if not entry.fallen)
+        return cls(per_task(selection), entries, dict(utilities(trials.finished)), tokens)
+
+    @property
+    def name(self) -> str:
+        """The strategy's."""
+        return self.strategy.name
+
+    def demo_set(self, progress: Progress) -> DemoSet:
+        """What each task is shown."""
+        chooser = Chooser(self.strategy, progress, self.entries, self.utilities)
+
+        def select(task: TaskExample, experience: Sequence[Entry], token_budget: int | None) -> Sequence[Entry]:
+            limits = [limit for limit in (token_budget, self.tokens) if limit is not None]
+            return chooser.for_task(task, self.entries, min(limits, default=None))
+
+        return DemoSet(self.name, select=select, reason=chooser.reason)
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """That alone."""
+        yield self.demo_set(progress)
+
+    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+        """None: what a program shows stays as it is."""
+        return ()
+
+
+def per_task(selection: str | PerTask) -> PerTask:
+    """The strategy of a name.
+
+    Raises:
+        ValueError: It does not choose per task.
+    """
+    strategy = make_selection(selection)
+    if not isinstance(strategy, PerTask):
+        names = ", ".join(name for name in SELECTIONS if isinstance(make_selection(name), PerTask))
+        raise ValueError(f"selection: {strategy.name} shows every query the same; expected one of {names}")
+    return strategy
 
 
 class PerQuery(dspy.Module):
@@ -76,19 +147,15 @@ class PerQuery(dspy.Module):
         token_budget: int | None = None,
     ) -> None:
         super().__init__()
-        strategy = make_selection(selection)
-        if not isinstance(strategy, PerTask):
-            names = ", ".join(name for name in SELECTIONS if isinstance(make_selection(name), PerTask))
-            raise ValueError(f"selection: {strategy.name} shows every query the same; expected one of {names}")
+        strategy = per_task(selection)
         experience = getattr(program, "experience", None) if experience is None else experience
         if experience is None or not experience.entries:
             raise ValueError("experience: it has no solved task to show")
         self.program = copy_program(program)
         for record in ("candidate_programs", "experience"):
             vars(self.program).pop(record, None)
-        self._strategy, self._domain, self._token_budget = strategy, domain or Domain(), token_budget
-        self._entries = tuple(entry for entry in experience.entries if not entry.fallen)
-        self._trials = trials_of(experience, self._domain)
+        self._domain = domain or Domain()
+        self._pool = DemoPool.of(experience, strategy, self._domain, token_budget)
         self._compiled = True
 
     def forward(self, **inputs: Any) -> Any:
@@ -101,22 +168,24 @@ class PerQuery(dspy.Module):
 
     def choose(self, **inputs: Any) -> list[Entry]:
         """The solved tasks that a query with these inputs is shown, hardest first."""
-        example = dspy.Example(**inputs).with_inputs(*inputs)
-        return self._chooser().for_task(TaskExample(0, "", example), self._entries, self._token_budget)
+        task = TaskExample(0, "", dspy.Example(**inputs).with_inputs(*inputs))
+        select = self._pool.demo_set(Solved(self.program, self._names, self._domain)).select
+        return list(select(task, (), None)) if select else []
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The state of the program, and the solved tasks."""
-        record = Experience(tuple(entry.task_key for entry in self._entries), self._entries)
-        own = {"solved": record.to_dict(attempts=False), "trials": to_jsonable(self._trials)}
+        entries = self._pool.entries
+        record = Experience(tuple(entry.task_key for entry in entries), entries)
+        own = {"solved": record.to_dict(attempts=False), "utilities": dict(self._pool.utilities)}
         return {**super().dump_state(json_mode=json_mode), **own}
 
     def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Takes over a state of `dump_state`."""
-        rest = {name: value for name, value in state.items() if name not in ("solved", "trials")}
+        rest = {name: value for name, value in state.items() if name not in ("solved", "utilities")}
         super().load_state(rest, allow_unsafe_lm_state=allow_unsafe_lm_state)
         types = ProgramTypes(self.program)
-        self._entries = tuple(map(types.entry, Experience.from_dict(state["solved"]).entries))
-        self._trials = [Trial(each["task_key"], tuple(each["demos"]), each["reward"]) for each in state["trials"]]
+        entries = tuple(map(types.entry, Experience.from_dict(state["solved"]).entries))
+        self._pool = replace(self._pool, entries=entries, utilities=state["utilities"])
 
     @property
     def _names(self) -> list[str]:
@@ -124,24 +193,8 @@ class PerQuery(dspy.Module):
         own = self._domain.demo_predictors
         return [name for name, _ in self.program.named_predictors() if own is None or name in own]
 
-    def _chooser(self) -> Chooser:
-        known = {entry.task_key: entry for entry in self._entries}
-        solved = Solved(self.program, self._names, self._domain, known, trials=self._trials)
-        return Chooser(self._strategy, solved, self._entries)
-
     def _shown(self, inputs: Mapping[str, Any]) -> dspy.Module:
         """A copy of the program with the demonstrations of a query, for its thread alone."""
         twin: dspy.Module = replace_lms(self.program, lambda lm: lm)
         set_demos(twin, self._names, self.choose(**inputs))
         return twin
-
-
-def trials_of(experience: Experience, domain: Domain) -> Sequence[Trial]:
-    """The demonstrations and results of every task in every iteration of a run; none if its attempts are not known."""
-    trials, attempts = Trials(domain.closeness), groupby(experience.attempts, lambda attempt: attempt.iteration)
-    made = {index: list(group) for index, group in attempts}
-    for result in experience.iterations if made else ():
-        for attempt in made.get(result.index, ()):
-            trials.add(attempt)
-        trials.finish_iteration({task: tuple(result.reasons.get(task, result.demos)) for task in result.tasks})
-    return trials.finished

@@ -234,10 +234,12 @@ def sample_until_solved(
     budget: Budget | None = None,
     watch: Observer | None = None,
     suffices: Callable[[Attempt], bool] = lambda right: True,
+    own_programs: Mapping[str, dspy.Module] | None = None,
 ) -> UntilSolved:
     """Samples until every task has a right answer that suffices, or `MOST_RIGHT` right ones, or all its samples.
 
-    `examples` are the tasks by name; `on_solved` is called with a task's name when its first right answer arrives.
+    `examples` are the tasks by name, `own_programs` the programs of those that are asked by another one; `on_solved` is
+    called with a task's name when its first right answer arrives.
     The answer found is the first in order of sampling that passes, for any number of threads: only samples after one
     that passed are omitted. Answers in flight when a limit of the budget is reached are still awaited, and everything
     sampled before an interrupt or a failure of the LM is kept.
@@ -266,7 +268,7 @@ def sample_until_solved(
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
     loop = SamplingLoop(sampler, spending, take, in_flight=watch.in_flight)
-    stop = loop.run(program, specs, counts, total)
+    stop = loop.run(program, specs, counts, total, own_programs=own_programs)
     if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
         raise cause from cause.__cause__
     order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -57,11 +57,17 @@ class PerTask(Cycles):
 
 
 class Chooser:
-    """Chooses from one pool; remembers the reasons."""
+    """Chooses from one pool; remembers the reasons. `values` are as for `candidates_of`."""
 
-    def __init__(self, strategy: PerTask, progress: Progress, entries: Sequence[Entry]) -> None:
+    def __init__(
+        self,
+        strategy: PerTask,
+        progress: Progress,
+        entries: Sequence[Entry],
+        values: Mapping[str, float] | None = None,
+    ) -> None:
         self._strategy, self._progress = strategy, progress
-        self._pool = candidates_of(progress, entries)
+        self._pool = candidates_of(progress, entries, values)
         self._weights = Weights([each.structures for each in self._pool])
         self._reasons: dict[tuple[str, str], str] = {}
 

@@ -63,9 +63,11 @@ class Weights:
         return [str(s) for s in sorted(structures, key=lambda s: (-self._weights.get(s, 0.0), str(s)))[:count]]
 
 
-def candidates_of(progress: Progress, entries: Sequence[Entry]) -> list[Candidate]:
-    """The entries with their structures, sizes and values, in their order."""
-    values = utilities(progress.trials)
+def candidates_of(
+    progress: Progress, entries: Sequence[Entry], values: Mapping[str, float] | None = None
+) -> list[Candidate]:
+    """The entries with their structures, sizes and values, in their order; None: the values that the run learned."""
+    values = utilities(progress.trials) if values is None else values
     return [
         Candidate(
             entry,

@@ -11,7 +11,8 @@ from typing import Any
 
 from rich.table import Table
 
-from optimizers import Experience, Observer, SinglePass, TaskCount, TokenCount
+from optimizers import AdaptiveFewShot, Experience, Observer, TaskCount, TokenCount
+from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.domain import examples
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
@@ -80,9 +81,10 @@ def _evaluated(
     print_message(
         name, f"{counted(len(tasks), 'task')}, program {config.program}, {session.lm.model}, seed {config.seed}"
     )
-    agent, left_out = fitted(session, tasks)
-    if left_out:
-        print_message(name, left_out)
+    fit = fitted(session, tasks)
+    agent = fit.agent
+    if fit.note:
+        print_message(name, fit.note)
     run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {session.lm.model}"
     run_id = None
     with ExitStack() as stack:
@@ -97,14 +99,18 @@ def _evaluated(
             lm_session(session.lm, config.verdict_cache, workers, config.language)
         )
         agent.verifier.tasks = list(tasks)
-        optimizer = SinglePass(
+        domain = fixed_program_domain(config.language)
+        if fit.pool:
+            domain = replace(domain, demo_predictors=demonstrated_predictors(agent))
+        optimizer = AdaptiveFewShot(
             trusted(metric),
             config.samples,
+            selection=fit.pool or "none",
             temperatures=config.temperatures,
             threads=session.threads,
             seed=config.seed,
             budget=budget(session.config),
-            domain=fixed_program_domain(config.language),
+            domain=domain,
             observers=observers,
             display_progress=False,
         )
@@ -123,6 +129,8 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
     counts = pass_rates.best_counts(attempts)
     solved = {name for name, count in counts.items() if count.successes}
     tokens = TokenCount.sum(experience.tokens.values())
+    reasons = [own for result in experience.iterations for own in result.reasons.items()]
+    chosen = {name: {"demonstrations": dict(shown)} for name, shown in reasons}
     tasks, class_of = {task.name: task for task in evaluation.tasks}, pass_rates.classes_in(evaluation.language)
     return {
         **asdict(pass_rates.score(names, counts)),
@@ -130,7 +138,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "unsolved": [name for name in names if name not in solved],
         "by_group": {k: asdict(s) for k, s in pass_rates.scores_by(pass_rates.group_of, names, counts).items()},
         "by_class": {k: asdict(s) for k, s in sorted(pass_rates.scores_by(class_of, names, counts).items())},
-        "by_task": {name: _task(name, counts, class_of(name)) for name in names},
+        "by_task": {name: _task(name, counts, class_of(name)) | chosen.get(name, {}) for name in names},
         "diversity": asdict(pass_rates.diversity(attempts, tasks, evaluation.language)),
         "samples": experience.settings["num_samples"],
         "temperatures": list(experience.settings["temperatures"]),

@@ -36,7 +36,7 @@ from pipeline.base.text import counted
 from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.reporting.failures import nearest_failures, summarize
-from pipeline.running.session import ProgramSession, budget, lm_session, open_program
+from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program
 from pipeline.splitting.plan import Splitting
 from pipeline.splitting.split_search import SplitOutcome
 from pipeline.synthesis import SearchOutcome
@@ -169,7 +169,13 @@ class Stages:
         watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
         sampler, suffices = Sampler(offering.metric, sampling), clean_answers(self.tasks, offering)
         start = progress.begin()
-        found = sample_until_solved(session.agent, examples, sampler, budget=limits, watch=watch, suffices=suffices)
+        fit = fitted(session, self.tasks)
+        if fit.note:
+            print_message(self.name, fit.note)
+        found = sample_until_solved(
+            fit.agent, examples, sampler,
+            budget=limits, watch=watch, suffices=suffices, own_programs=fit.shown.own_programs,
+        )  # fmt: skip
         progress.attempts |= found.attempts
         for task in self.tasks:
             taken = sum(each.seconds + each.metric_seconds for each in found.attempts[task.name])

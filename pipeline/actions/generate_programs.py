@@ -13,6 +13,7 @@ from typing import Any
 import dspy
 
 from optimizers import Attempt, Sampling, TokenCount
+from optimizers.demonstrations import ShownDemos
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import UntilSolved, sample_until_solved
 from pipeline.actions.offers import (
@@ -93,10 +94,12 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     """
     with open_workers(config, name) as workers:
         session = open_program(config, workers, partial(print_message, name))
-        found, offers = _sampled(name, tasks, session, workers, objective)
+        found, shown, offers = _sampled(name, tasks, session, workers, objective)
     written = _write(tasks, offers, files)
     result = _sampled_json(tasks, found, written, config.language) | {"program": config.program, "lm": session.lm.model}
     result["warnings"] = findings_of(written)
+    for task, chosen in shown.reasons.items():
+        result["tasks"][task]["demonstrations"] = chosen
     text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name), config.language) for task in tasks)
     message = f"{found.message}; verified programs are kept, see above" if found.stopped else ""
     if found.stopped and found.stopped != "budget":
@@ -107,29 +110,30 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
 
 def _sampled(
     name: str, tasks: Sequence[Task], session: ProgramSession, workers: Workers, objective: Objective
-) -> tuple[UntilSolved, dict[str, Offer]]:
+) -> tuple[UntilSolved, ShownDemos, dict[str, Offer]]:
     config = session.config
     most = len(config.temperatures) * config.samples
     source = f"{session.lm.model}, program {config.program}"
     print_message(name, f"{counted(len(tasks), 'task')}, {source}, up to {counted(most, 'answer')} per task")
     examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
     sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
-    agent, left_out = fitted(session, tasks)
-    if left_out:
-        print_message(name, left_out)
+    fit = fitted(session, tasks)
+    if fit.note:
+        print_message(name, fit.note)
     with lm_session(session.lm, config.verdict_cache, workers, config.language) as metric:
-        agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
+        fit.agent.verifier.metric, fit.agent.verifier.tasks = metric, list(tasks)
         offering = Offering(objective, metric)
         found = sample_until_solved(
-            agent,
+            fit.agent,
             examples,
             Sampler(trusted(metric), sampling),
             partial(_count, name, len(tasks), set()),
             budget(session.config),
             suffices=clean_answers(tasks, offering),
+            own_programs=fit.shown.own_programs,
         )
         answers = _answers(tasks, found, session.lm.model, offering)
-        return found, _offers(None if found.stopped == "interrupted" else offering, tasks, answers)
+        return found, fit.shown, _offers(None if found.stopped == "interrupted" else offering, tasks, answers)
 
 
 def _count(name: str, tasks: int, verified: set[str], task: str) -> None:

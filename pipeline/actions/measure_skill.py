@@ -128,9 +128,9 @@ def _agent(language: str | None, instructions: str, demos: Sequence[dspy.Example
 
 def _rates(name: str, session: ProgramSession, tasks: Sequence[Task], metric: Metric) -> dict[str, float]:
     """The share of right answers by task; an attempt without a verdict does not count."""
-    agent, left_out = fitted(session, tasks)
-    if left_out:
-        print_message(name, left_out)
+    fit = fitted(session, tasks)
+    if fit.note:
+        print_message(name, fit.note)
     config = session.config
     with progress_display(config.samples) as display:
         optimizer = SinglePass(
@@ -143,7 +143,7 @@ def _rates(name: str, session: ProgramSession, tasks: Sequence[Task], metric: Me
             domain=fixed_program_domain(config.language),
             observers=[display],
         )
-        experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
+        experience: Experience = optimizer.compile(fit.agent, trainset=examples(tasks)).experience
     if experience.stopped in ("interrupted", "failed", "budget"):
         raise LMUnavailable(f"{experience.message}; nothing was measured")
     return {task.name: _rate(experience.attempts, task.name) for task in tasks}

@@ -19,6 +19,13 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from optimizers import Budget
+from optimizers.context_window import Window
+from optimizers.demonstrations import DemoFitter, ShownDemos, set_demos
+from optimizers.metering import replace_lms
+from optimizers.per_query import DemoPool, Solved
+from optimizers.sampling import TaskExample
+from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.proposer import DEMONSTRATED, Proposer
 from pipeline.agent.refiner import ProgramVerifier, Refiner
 from pipeline.agent.speaking import holds_program_in, instructions_in, signature_in
@@ -111,6 +118,8 @@ class Agent(dspy.Module):
 
     Attributes:
         verifier: What verifies for the refiner and the tools: at first, this process.
+        pool: The solved tasks of which each task is shown those that suit it; None: all are shown the predictors'
+            demonstrations.
 
     Raises:
         UsageError: A base prompt's file can't be used.
@@ -138,6 +147,7 @@ class Agent(dspy.Module):
         self.refine = refine
         self.prompt = prompt
         self.verifier = ProgramVerifier()
+        self.pool: DemoPool | None = None
         if proposer_prompt is None:
             proposer_prompt = instructions_in(language, "proposer", ir, prompt)
         if guardian_prompt is None and guardian in ("gated", "paper"):
@@ -162,6 +172,8 @@ class Agent(dspy.Module):
         language = registry.find(self.language)
         if not isinstance(task, Task):
             raise TypeError(f"task: expected a Task, such as step_runtime.load_task gives, found {task!r:.80}")
+        if self.pool is not None:
+            return self.shown([task]).own_programs[task.name](task=task)
         task = task.without_impl()
         with dspy.context(adapter=YAMLAdapter(extract=language.extract)):
             proposed = dict(self.proposer(task=task).items())
@@ -171,6 +183,29 @@ class Agent(dspy.Module):
                 return dspy.Prediction(impl=impl, proposal=proposal, **proposed)
             impl, repairs = self._refined(task, impl)
         return dspy.Prediction(impl=impl, proposal=proposal, repairs=repairs, **proposed)
+
+    def shown(self, tasks: Sequence[Task], budget: Budget | None = None, window: Window | None = None) -> ShownDemos:
+        """What the pool has for each task, within limits: a copy of the agent that shows it, and why it was chosen.
+
+        No task is shown a solution of its own name.
+
+        Raises:
+            ValueError: There is no pool.
+        """
+        if self.pool is None:
+            raise ValueError("the agent has no pool of solved tasks to choose from")
+        plain, names = self.bare(), demonstrated_predictors(self)
+        queries = [TaskExample(index, each.task.name, each) for index, each in enumerate(examples(tasks))]
+        with dspy.context(adapter=YAMLAdapter()):
+            demo_set = self.pool.demo_set(Solved(plain, names, language_domain(self.language)))
+            return DemoFitter(names, budget or Budget()).show(plain, demo_set, queries, (), window or Window())
+
+    def bare(self) -> Agent:
+        """A copy that shows nothing, and has nothing to choose from."""
+        twin: Agent = replace_lms(self, lambda lm: lm)
+        twin.pool = None
+        set_demos(twin, demonstrated_predictors(self), ())
+        return twin
 
     def _refined(self, task: Task, impl: str) -> tuple[str, list[dict[str, str]]]:
         """The last program of a chain of repairs, and those before it; it ends when a repair changes nothing."""

@@ -18,7 +18,9 @@ from typing import Any, Literal, NoReturn
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline.agent.agent import Agent
+from optimizers import Entry, TokenCount
+from optimizers.per_query import DemoPool, per_task
+from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
@@ -62,6 +64,22 @@ class SavedDemonstration(_Saved):
     name: str
     task: Lines
     fields: dict[str, Lines]
+
+
+class SavedSolution(SavedDemonstration):
+    """A solved task that may be shown, with its right answers, and what showing it has helped."""
+
+    successes: int = Field(ge=1, le=_MOST_TOKENS)
+    samples: int = Field(ge=1, le=_MOST_TOKENS)
+    utility: float = Field(default=0.0, allow_inf_nan=False)
+
+
+class SavedPool(_Saved):
+    """The solved tasks of which each task is shown those that suit it, in `tokens` at most."""
+
+    selection: Literal["similar", "mmr", "coverage", "utility", "hybrid"]
+    tokens: int | None = Field(default=None, ge=1, le=_MOST_TOKENS)
+    solutions: list[SavedSolution]
 
 
 class SavedPredictor(_Saved):
@@ -114,6 +132,7 @@ class SavedProgram(_Saved):
     language: SavedLanguage | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     needs: SavedNeeds | None = None
+    pool: SavedPool | None = None
     predictors: dict[str, SavedPredictor]
 
 
@@ -141,9 +160,10 @@ def save_program(
         language=SavedLanguage.of(program.language),
         metadata=dict(metadata or {}),
         needs=needs,
+        pool=None if program.pool is None else _saved_pool(program, program.pool),
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
-    content = saved.model_dump(exclude={"language"} if saved.language is None else None)
+    content = saved.model_dump(exclude={name for name in ("language", "pool") if getattr(saved, name) is None})
     write_text(Path(path), visible_json(content, indent=1) + "\n")
 
 
@@ -210,6 +230,8 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
             _loaded(demo, f"{place}[{index}]", predictor.signature, agent.language)
             for index, demo in enumerate(known.demonstrations)
         ]
+    if saved.pool is not None:
+        agent.pool = _loaded_pool(saved.pool, f"{source}: pool.solutions", agent)
     return agent
 
 
@@ -240,6 +262,35 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
         task = Task.model_validate(task)
     fields = {name: str(demo[name]).split("\n") for name in names if name != "task" and name in demo}
     return SavedDemonstration(name=task.name, task=task.statement.split("\n"), fields=fields)
+
+
+def _saved_pool(agent: Agent, pool: DemoPool) -> SavedPool:
+    fields = _pool_predictor(agent).signature.fields
+    solutions = [
+        SavedSolution(
+            **_saved_demonstration({**entry.inputs, **entry.outputs}, list(fields)).model_dump(),
+            successes=entry.successes,
+            samples=entry.samples,
+            utility=pool.utilities.get(entry.task_key, 0.0),
+        )
+        for entry in pool.entries
+    ]
+    return SavedPool(selection=pool.name, tokens=pool.tokens, solutions=solutions)
+
+
+def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
+    entries, signature = [], _pool_predictor(agent).signature
+    for index, solution in enumerate(saved.solutions):
+        fields = dict(_loaded(solution, f"{where}[{index}]", signature, agent.language))
+        inputs, unsaid = {"task": fields.pop("task")}, (0.0, 0, 0.0, 0, TokenCount())
+        entries.append(Entry(solution.name, inputs, fields, solution.successes, solution.samples, *unsaid))
+    utilities = {each.name: each.utility for each in saved.solutions}
+    return DemoPool(per_task(saved.selection), tuple(entries), utilities, saved.tokens)
+
+
+def _pool_predictor(agent: Agent) -> dspy.Predict:
+    (name,) = demonstrated_predictors(agent)
+    return dict(agent.named_predictors())[name]
 
 
 def _loaded(

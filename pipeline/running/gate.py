@@ -71,7 +71,7 @@ class Gate:
         return replace(experience, entries=tuple(entry for entry in experience.entries if not entry.fallen))
 
     def agent(self, agent: Agent, source: str) -> None:
-        """Removes from an agent the demonstrations whose program fails their task."""
+        """Removes from an agent, and from its pool, the demonstrations whose program fails their task."""
         shown = [(name, predictor) for name, predictor in agent.named_predictors() if predictor.demos]
         places = [
             (predictor, demo, Claim(f"{name}, demonstration {number} ({demo['task'].name})", demo["task"], demo[field]))
@@ -80,10 +80,18 @@ class Gate:
             for field in ANSWERS
             if field in demo
         ]
-        found = self._judged([claim for _, _, claim in places], source, agent.language)
-        wrong = [id(demo) for (_, demo, _), refusal in zip(places, found, strict=True) if refusal is not None]
+        solved = agent.pool.entries if agent.pool else ()
+        claims = [claim for _, _, claim in places] + [
+            Claim(f"pool, solution {number} ({each.task_key})", each.inputs["task"], str(each.outputs["impl"]))
+            for number, each in enumerate(solved)
+        ]
+        found = self._judged(claims, source, agent.language)
+        wrong = [id(demo) for (_, demo, _), refusal in zip(places, found, strict=False) if refusal is not None]
         for _, predictor in shown:
             predictor.demos = [demo for demo in predictor.demos if id(demo) not in wrong]
+        if agent.pool:
+            kept = zip(solved, found[len(places) :], strict=True)
+            agent.pool = replace(agent.pool, entries=tuple(each for each, refusal in kept if refusal is None))
 
     def _judged(self, claims: Sequence[Claim], source: str, language: str | None) -> list[Refusal | None]:
         if not claims:

@@ -21,7 +21,10 @@ from optimizers import Entry, Experience, Observer, TokenCount
 from optimizers import registry as optimizers
 from optimizers.baselines import Baseline
 from optimizers.context_window import Window
+from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import longest_prompt
+from optimizers.strategies.per_task import PerTask
+from optimizers.strategies.registry import make_selection
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import SavedNeeds, save_program
 from pipeline.agent.domain import examples, language_domain
@@ -217,6 +220,9 @@ class CompileJob:
                 bounds = task_bounds(metric.executor, request.tasks, config.objective)
                 self.recorder.log_costs(config.objective, compiled.experience, bounds)
             self._simplify_solutions(compiled.experience, metric, cost)
+            if config.optimizer == "adaptive" and isinstance(selection := make_selection(config.selection), PerTask):
+                domain = language_domain(config.language)
+                compiled.pool = DemoPool.of(compiled.experience, selection, domain, config.demo_tokens)
             return compiled
 
     def _simplify_solutions(self, experience: Experience, metric: Metric, cost: AnswerCost | None) -> None:

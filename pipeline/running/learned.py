@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import dspy
+
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent
 from pipeline.record.models import fetch_program
@@ -24,6 +26,8 @@ def learned_agent(source: str, tell: Callable[[str], None], workers: Workers | N
 
 
 def solved_examples(agent: Agent) -> dict[str, SolvedTask]:
-    """The tasks of an agent's demonstrations with their programs, by name."""
+    """The tasks of an agent's demonstrations, or of its pool, with their programs, by name."""
     demos = [demo for predictor in agent.predictors() for demo in predictor.demos if "impl" in demo]
+    if agent.pool:
+        demos = [dspy.Example(**each.inputs, **each.outputs) for each in agent.pool.entries]
     return {demo["task"].name: SolvedTask(demo["task"].without_impl(), demo["impl"]) for demo in demos}

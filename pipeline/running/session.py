@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,9 @@ from optimizers import (
     temperatures,
 )
 from optimizers.context_window import Window
+from optimizers.demonstrations import ShownDemos
 from optimizers.errors import UnavailableError, one_line
+from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import demo_count, trimmed
 from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
@@ -34,6 +36,7 @@ from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.languages import DEFAULT
 from pipeline.base.settings import flag
+from pipeline.base.text import counted
 from pipeline.languages import registry
 from pipeline.languages.language import (
     ListsNextLines,
@@ -109,22 +112,42 @@ def open_program(
     return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), needs, gate.refused)
 
 
-def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
-    """The agent with the demonstrations that fit the LM's context window with any task, and a note for the user.
+@dataclass(frozen=True)
+class Fitted:
+    """An agent for tasks, and a note on it for the user.
 
-    How many tokens a character takes is known from the LM that the program was compiled with.
+    Attributes:
+        pool: What each task is shown its demonstrations from, if it is shown its own; `agent` has none then.
+        shown: Those, within the limits.
+    """
+
+    agent: Agent
+    note: str
+    pool: DemoPool | None = None
+    shown: ShownDemos = field(default_factory=lambda: ShownDemos(()))
+
+
+def fitted(session: ProgramSession, tasks: Sequence[Task]) -> Fitted:
+    """The agent with the demonstrations that fit the LM's context window.
+
+    All tasks are shown those that fit with any of them, or, from the agent's pool, each its own. How many tokens a
+    character takes is known from the LM that the program was compiled with.
     """
     agent, config, needs = session.agent, session.config, session.needs
     tokens, characters = (needs.prompt_tokens, needs.characters) if needs else (0, 0)
     window = Window.of(session.lm, config.context, TokenCount(measured_tokens=tokens, measured_chars=characters))
+    notes = [temperature_note(session.lm.model)]
+    if agent.pool:
+        shown, many = agent.shown(tasks, budget(config), window), counted(len(agent.pool.entries), "solved task")
+        notes.append(f"each task is shown its own choice of {many}, by `{agent.pool.name}`")
+        return Fitted(agent.bare(), "; ".join(filter(None, notes)), agent.pool, shown)
     with dspy.context(adapter=YAMLAdapter()):
         fit: Any = trimmed(agent, examples(tasks), window, config.max_demos)
     most, kept = demo_count(agent), demo_count(fit)
-    if kept == most:
-        return fit, temperature_note(session.lm.model)
-    cause = "--max-demos" if kept == config.max_demos else f"the context window of {config.context:,} tokens"
-    left_out = f"{most - kept} of {most} demonstrations are left out, because of {cause}"
-    return fit, "; ".join(filter(None, [temperature_note(session.lm.model), left_out]))
+    if kept < most:
+        cause = "--max-demos" if kept == config.max_demos else f"the context window of {config.context:,} tokens"
+        notes.append(f"{most - kept} of {most} demonstrations are left out, because of {cause}")
+    return Fitted(fit, "; ".join(filter(None, notes)))
 
 
 def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None:

@@ -8,10 +8,13 @@ from typing import Any
 
 import dspy
 import pytest
+from mlflow import MlflowClient
 
-from pipeline import evaluate, save_program
+from pipeline import compile as compiling
+from pipeline import evaluate, generate, save_program
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
+from pipeline.record import store
 from step_runtime.verification.loading import load_task
 from tests.support.answering_lm import Engine
 from tests.support.scripted_runs import RIGHT
@@ -41,6 +44,31 @@ def test_a_program_keeps_its_demonstrations(
     argv = ("--program", str(compiled), "--tasks", str(folder / "triple.yaml"), "--json")
     assert run(*argv) == 0
     assert json.loads(capsys.readouterr().out)["pass_at_1"] == 1
+
+
+def test_each_task_is_shown_its_own_choice_of_what_a_run_solved(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that chooses per task writes its solutions; the record and both commands say which were shown, and why."""
+    common = ["--samples", "4", "--threads", "2", "--temperatures", "0.7", "--json"]
+    program, tasks = str(tmp_path / "c.json"), [str(folder / f"{name}.yaml") for name in ("double", "halve")]
+    learning = ["--optimizer", "adaptive", "--selection", "similar", "--max-iterations", "2", "--tasks", *tasks]
+    assert run_command(compiling.NAME, compiling.main, [*learning, "-o", program, *common]) == 0
+    capsys.readouterr()
+    for options, right, demonstrations in (([], 4, ["double"]), (["--max-demos", "0"], 1, [])):
+        argv = ["--program", program, *common, *options]
+        assert run_command(evaluate.NAME, evaluate.main, [*argv, "--record", "--tasks", str(folder)]) == 0
+        out, err = capsys.readouterr()
+        shown = {name: list(each["demonstrations"]) for name, each in json.loads(out)["by_task"].items()}
+        assert shown == {"double": [], "triple": demonstrations, "halve": demonstrations}
+        assert json.loads(out)["by_task"]["triple"]["correct"] == right
+        assert "each task is shown its own choice of 1 solved task, by `similar`" in err
+        client, run_id = MlflowClient(tracking_uri=store.store_uri()), json.loads(out)["run_id"]
+        (iteration,) = [each.path for each in client.list_artifacts(run_id, "iterations")]
+        assert f"{iteration}/selection.yaml" in [each.path for each in client.list_artifacts(run_id, iteration)]
+        run_command(generate.NAME, generate.main, [str(folder / "triple.yaml"), *argv])
+        found = json.loads(capsys.readouterr().out)["tasks"]["triple"]
+        assert list(found["demonstrations"]) == demonstrations
 
 
 def test_the_same_seed_gives_the_same_figures_whatever_the_threads(

@@ -15,6 +15,8 @@ from typing import Any
 import dspy
 import pytest
 
+from optimizers import Entry, TokenCount
+from optimizers.per_query import DemoPool, per_task
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.choices import GuardianMode
@@ -38,6 +40,14 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "compiled.json"
     save_program(compiled(), path, {"run_id": "abc"})
     return path
+
+
+def with_pool(*names: str) -> Agent:
+    """An agent that shows each task those that suit it."""
+    agent = compiled("none")
+    entries = [Entry(name, {"task": task(name)}, {"impl": RIGHT}, 1, 2, 0.7, 0, 0.7, 0, TokenCount()) for name in names]
+    agent.pool = DemoPool(per_task("utility"), tuple(entries), {names[0]: 0.25}, 400)
+    return agent
 
 
 def changed(path: Path, change: Change) -> Path:
@@ -64,6 +74,22 @@ def test_a_loaded_program_asks_what_the_saved_one_asked(tmp_path: Path, mode: Gu
         asked.append((engine.texts, prediction.toDict()))
     assert asked[0] == asked[1]
     assert "Propose." in asked[0][0][0]
+
+
+def test_a_pool_is_saved_and_chosen_from(tmp_path: Path) -> None:
+    """What each was worth is kept; no task is shown a solution of its own name, nor what others were shown."""
+    save_program(with_pool("square/1", "square/2"), tmp_path / "p.json")
+    loaded = load_program(tmp_path / "p.json")
+    assert loaded.pool is not None and loaded.pool.utilities == {"square/1": 0.25, "square/2": 0}
+    assert [entry.rate for entry in loaded.pool.entries] == [0.5, 0.5]
+    for program in (with_pool("square/1", "square/2"), loaded):
+        lm, engine = scripted(RIGHT)
+        with dspy.context(lm=lm):
+            assert [program(task=task(name)).impl for name in ("square/0", "square/1", "square/0")] == [RIGHT] * 3
+        assert [len(request.messages) // 2 for request in engine.requests] == [2, 1, 2]
+    assert list(loaded.shown([task("square/1")]).reasons["square/1"]) == ["square/2"]
+    with pytest.raises(ValueError, match="no pool"):
+        compiled().shown([task()])
 
 
 def test_the_file_reads_well(path: Path) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 import dspy
 
 from optimizers import Entry, Experience, HeldOutVerdict, TokenCount
+from optimizers.per_query import DemoPool, per_task
 from pipeline.agent.agent import Agent
 from pipeline.base.config import RunConfig
 from pipeline.record.request import Request
 from pipeline.running.gate import Gate
+from pipeline.running.learned import solved_examples
 from pipeline.verification.workers import LocalWorkers
 from tests.support.scripted_answers import RIGHT, WRONG, task
 
@@ -54,6 +56,16 @@ def test_what_fell_on_what_was_held_out_is_left_out() -> None:
     passed = Gate(LocalWorkers(1), told.append).request(request).experience
     assert passed is not None and [each.task_key for each in passed.entries] == ["a/0"]
     assert told == ["not shown, as the programs fell on what was held out: b/0"]
+
+
+def test_a_pool_passes_it(tmp_path: Path) -> None:
+    """Wrong solutions are named, and are not chosen from."""
+    agent, gate = Agent("none", proposer_prompt="Propose."), Gate(LocalWorkers(1), lambda line: None)
+    agent.pool = DemoPool(per_task("similar"), (entry("a/0", WRONG), entry("b/0", RIGHT)), {})
+    gate.agent(agent, "p.json")
+    assert [each.task_key for each in agent.pool.entries] == ["b/0"]
+    assert [refusal.place for refusal in gate.refused] == ["pool, solution 0 (a/0)"]
+    assert list(solved_examples(agent)) == ["b/0"]
 
 
 def test_a_demonstration_without_an_answer_is_shown_as_it_is() -> None:
