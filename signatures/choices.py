@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal, get_args
@@ -58,25 +59,38 @@ def choice_settings(kind: ChoiceKind, choices: Sequence[str]) -> dict[str, Any]:
     return {"extra_body": {**body, **going_on}}
 
 
+def deciding(choices: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """How all of several texts begin, and what follows in each until it is no other one's: cut between words.
+
+    An LM that goes on where a message ends has to write no more than that, in the tokens in which it would write all.
+    """
+    words = [tuple(re.findall(r"\W*\w+|\W+$", choice)) for choice in choices]
+    alike = 0 if len(words) == 1 else _alike(min(words), max(words))
+    begun = Counter(text[:end] for text in words for end in range(len(text) + 1))
+    ends = [next((end for end in range(alike + 1, len(text)) if begun[text[:end]] == 1), len(text)) for text in words]
+    endings = tuple("".join(text[alike:end]) for text, end in zip(words, ends, strict=True))
+    return "".join(words[0][:alike]), endings
+
+
 def listed(choices: Sequence[str]) -> str:
     """The choices with their numbers, for an LM to answer a number; lines of one choice stay together."""
     numbered = ((f"{number}. ", choice.strip("\n")) for number, choice in enumerate(choices, start=1))
     return "\n".join(mark + text.replace("\n", "\n" + " " * len(mark)) for mark, text in numbered)
 
 
-def chosen(kind: ChoiceKind, answer: str, choices: Sequence[str]) -> str | None:
-    """The choice that an answer is; None for an answer that is none of them."""
+def chosen(kind: ChoiceKind, answer: str, choices: Sequence[str]) -> int | None:
+    """The place of the choice that an answer is; None for an answer that is none of them."""
     if kind == "numbers":
         found = re.search(r"\d+", answer)
         number = int(found[0]) if found and len(found[0]) < 6 else 0
-        return choices[number - 1] if 0 < number <= len(choices) else None
+        return number - 1 if 0 < number <= len(choices) else None
     if kind == "json_schema":
         try:
             content = json.loads(answer)
         except ValueError:
             return None
         answer = str(content.get(_FIELD)) if isinstance(content, Mapping) else ""
-    return next((choice for choice in choices if choice.strip() == answer.strip()), None)
+    return next((place for place, choice in enumerate(choices) if choice.strip() == answer.strip()), None)
 
 
 def _grammar(choices: Sequence[str]) -> str:
@@ -91,17 +105,16 @@ def _alternatives(texts: Sequence[str]) -> str:
         if not first:
             parts.append('""')
             continue
-        common = _common(same)
+        common = same[0][: _alike(same[0], same[-1])]
         rest = [text[len(common) :] for text in same]
         parts.append(_quoted(common) + ("" if rest == [""] else f" {_alternatives(rest)}"))
     return parts[0] if len(parts) == 1 else f"({' | '.join(parts)})"
 
 
-def _common(texts: Sequence[str]) -> str:
-    """What sorted texts begin with alike."""
-    first, last = texts[0], texts[-1]
-    length = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return first[:length]
+def _alike(first: Sequence[str], last: Sequence[str]) -> int:
+    """How far two sequences are alike; of sorted ones the first and the last say how far all are."""
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(first), len(last)))
 
 
 def _quoted(text: str) -> str:

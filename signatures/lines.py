@@ -8,25 +8,30 @@ without an alternative costs no request.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from random import Random
 from typing import Any
 
 import dspy
 from dspy.utils.callback import BaseCallback
 
 from signatures.adapter import YAMLAdapter
-from signatures.choices import CONTINUING, ChoiceKind, choice_settings, chosen, listed
+from signatures.choices import CONTINUING, ChoiceKind, choice_settings, chosen, deciding, listed
 from step_runtime.language.shown_tasks import restored, shown_task
 from step_runtime.tasks.task import Task
 
 MOST_LINES = 200
 """Lines of a program; those that next lines follow for ever end there."""
+_NO_MORE = 0.5
+"""The share of samples in which no function, or no further one, is applied again: of the data's programs it is more."""
 _HEADING = "[[ ## impl ## ]]"
 _ASKED = "The program so far:\n\n{}\n\nWhat may follow, each with its number:\n\n{}\n\nAnswer with one number only."
 _ASKED_FOR_JSON = "The program so far:\n\n{}\n\nAnswer with the line that follows, as JSON."
 _NOTHING = "(nothing)"
 
-NextLines = Callable[[Any, str], Sequence[str]]
-"""Of a task and the lines of a program so far: what may follow, none after a whole program."""
+NextLines = Callable[[Any, str, int], Sequence[str]]
+"""Of a task, the lines of a program so far, and how many functions it may apply again: what may follow, none after a
+whole program."""
 
 
 class LineAdapter(YAMLAdapter):
@@ -56,9 +61,9 @@ class LineAdapter(YAMLAdapter):
         """One answer, whose program is made of lines that may follow each other."""
         task, text, kind = inputs["task"], "", _kind(lm)
         shown = shown_task(task) if isinstance(task, Task) else task
-        prompt = self.format(signature, demos, inputs)
+        prompt, repeats = self.format(signature, demos, inputs), _repeats(lm)
         for _ in range(MOST_LINES):
-            choices = self._next_lines(shown, text)
+            choices = self._next_lines(shown, text, repeats)
             if not choices:
                 break
             if len(choices) == 1:
@@ -66,9 +71,9 @@ class LineAdapter(YAMLAdapter):
                 continue
             one = _OneLine(prompt, text, [f"\n{choice}" for choice in choices], kind)
             answer = one(lm, _settings(lm, lm_kwargs, one), signature, [], {})[0]["impl"]
-            line = chosen(kind, answer, one.choices)
-            text += f"{(line or answer).strip()}\n"
-            if line is None:
+            place = chosen(kind, answer, one.choices)
+            text += f"{(answer if place is None else choices[place]).strip()}\n"
+            if place is None:
                 break
         if isinstance(task, Task):
             text = restored(task, text)
@@ -98,7 +103,9 @@ class _OneLine(YAMLAdapter):
 
     def __init__(self, prompt: list[dict[str, Any]], text: str, choices: list[str], kind: ChoiceKind) -> None:
         super().__init__()
-        self._prompt, self._text, self.choices, self.kind = prompt, text.rstrip("\n"), choices, kind
+        self._prompt, self._text, self.kind = prompt, text.rstrip("\n"), kind
+        alike, self.choices = deciding(choices) if kind in CONTINUING else ("", tuple(choices))
+        self._begun = (f"{_HEADING}\n{self._text}" if self._text else _HEADING) + alike
 
     def format(
         self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
@@ -115,9 +122,12 @@ class _OneLine(YAMLAdapter):
         """The answer as it is, without the beginning that it goes on from: llama.cpp gives that, too."""
         return {"impl": completion.removeprefix(self._begun) if self.kind in CONTINUING else completion}
 
-    @property
-    def _begun(self) -> str:
-        return f"{_HEADING}\n{self._text}" if self._text else _HEADING
+
+def _repeats(lm: Any) -> int:
+    """The functions that a sample's program may apply again: by its seed none half of the time, one a quarter, ..."""
+    seed = lm.kwargs.get("seed")
+    drawn = Random(f"repeats {seed}")
+    return 0 if seed is None else next(more for more in count() if drawn.random() < _NO_MORE)
 
 
 def _kind(lm: Any) -> ChoiceKind:

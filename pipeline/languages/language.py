@@ -311,8 +311,10 @@ class ServesTools(Protocol):
 class ListsNextLines(Protocol):
     """The lines that may legally follow in a program: typed proposers."""
 
-    def next_lines(self, task: Any, text: str) -> Sequence[str]:
+    def next_lines(self, task: Any, text: str, repeats: int) -> Sequence[str]:
         """The next lines, the most plausible first, each without an end of line at its end; none after a whole program.
+
+        `repeats` bounds how often functions are applied again over the whole program, if it can be finished so.
 
         Raises:
             ValueError: The text is not the beginning of a program.

@@ -42,7 +42,7 @@ def find_choice_kind(lm: dspy.LM) -> tuple[ChoiceKind, TokenCount]:
             return followed[0], ledger.total
     if own_server or lm.model.partition("/")[0] in _JSON:
         words = ["zebra", "quartz"]
-        if chosen("json_schema", _asked(twin, **choice_settings("json_schema", words)), words):
+        if chosen("json_schema", _asked(twin, **choice_settings("json_schema", words)), words) is not None:
             return "json_schema", ledger.total
     return "numbers", ledger.total
 

@@ -121,9 +121,9 @@ class Step:
         program, found = parse(text, _scope(task))
         return print_program(insert_copies(program)) if not found and check_affine(program) else None
 
-    def next_lines(self, task: Task, text: str) -> Sequence[str]:
+    def next_lines(self, task: Task, text: str, repeats: int) -> Sequence[str]:
         """By types, see `pipeline.synthesis.next_lines`; none of the task's code runs."""
-        return _lines(task).after(text)
+        return _lines(task).after(text, repeats)
 
     def as_lines(self, task: Task, text: str) -> str:
         """The program one primitive a line, without Copies, which a pass inserts."""
@@ -199,9 +199,10 @@ class Step:
 
 @lru_cache(maxsize=64)
 def _lines(task: Task) -> NextLines:
+    from pipeline.synthesis.fingerprints import commutes
     from pipeline.synthesis.next_lines import NextLines
 
-    return NextLines(static_scope(task))
+    return NextLines(static_scope(task), [spec.func_name for spec in task.fns if commutes(spec.apply)])
 
 
 @lru_cache(maxsize=1024)

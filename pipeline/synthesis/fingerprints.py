@@ -87,6 +87,11 @@ def features_of(code: str) -> frozenset[str]:
     return frozenset(reader.features)
 
 
+def commutes(code: str) -> bool:
+    """Whether a snippet does no more than to apply an operation to its two inputs whose order does not matter."""
+    return any(features_of(code) == {name, f"{name}(input0, input1)", f"out0({name})"} for name in _COMMUTES)
+
+
 class _Reader:
     """Walks one snippet; `features` are those found."""
 

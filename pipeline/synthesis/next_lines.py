@@ -5,14 +5,15 @@ that its operands need: they stand above it in the same choice. Copies are left 
 are only lines after which the program can still be finished:
 
 - every output can be made, and every function that has not been applied can be, on the way to one;
-- whatever nothing uses yet can be used on the way to an output, by the applications that are left;
+- whatever nothing uses yet can be used on the way to an output, by the applications that are left: how often functions
+  may be applied again is bounded by the caller, and by types where they demand more;
 - `return` is the only choice as soon as the outputs are there, every function is applied and nothing is left over.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, product
 
@@ -30,9 +31,7 @@ MOST_LINES = 256
 _MORE_CHOICES = 1
 """How many more choices of structure a line may have than the least of those with the same function and operands."""
 _MOST_TIMES = 4
-"""How often a function may be applied, as in the data's programs,"""
-_MOST_ON_AVERAGE = 2
-"""and how often functions may be on average, one application aside."""
+"""How often a function may be applied, as in the data's programs."""
 _MOST_CANDIDATES = 20_000
 _MOST_RETURNS = 24
 
@@ -52,23 +51,28 @@ class NextLines:
 
     Args:
         scope: The names of the task; its functions are not called.
+        commuting: The functions of two inputs whose order does not matter: lines have one order of them.
     """
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._most = _MOST_ON_AVERAGE * len(scope.fns) + 1
+    def __init__(self, scope: Scope, commuting: Collection[str] = ()) -> None:
+        self._scope, self._commuting = scope, frozenset(scope.fns[name] for name in commuting)
         # Types beyond the declared ones are allowed only where functions and outputs can't be reached without.
         for types in TYPES:
             self._table = RuleTable(TypeSpace(scope, types.spare), types.invented)
             self._space = self._table.space
-            self._reach = Reachability(self._table, _MOST_TIMES, self._most)
+            self._reach = Reachability(self._table, _MOST_TIMES)
             if self._reach.complete:
                 break
 
-    def after(self, text: str) -> tuple[str, ...]:
+    def after(self, text: str, repeats: int | None = None) -> tuple[str, ...]:
         """The lines that may follow the beginning of a program, the most plausible first.
 
         Each is one or more lines of text, without an end of line at its end. None follow a `return`.
+
+        Args:
+            text: The lines so far.
+            repeats: The applications of functions that are applied already, over the whole program, if types admit a
+                program with so few; by default as many as functions, and one more.
 
         Raises:
             ValueError: The text is not the beginning of a well-typed program, or gives two streams one name.
@@ -79,7 +83,7 @@ class NextLines:
         returns = dict(sorted(self._returns(program), key=lambda pair: pair[1]))
         found = [text for text, invented in returns.items() if not invented]
         # Outputs that are constant along a dim are there, but less likely meant: other lines may follow, too.
-        return tuple(found or [*returns, *self._applied(program)])[:MOST_LINES]
+        return tuple(found or [*returns, *self._applied(program, repeats)])[:MOST_LINES]
 
     def _returns(self, program: PartialProgram) -> Iterator[tuple[str, int]]:
         """The ways to return the outputs, each with the dims that it invents."""
@@ -100,11 +104,15 @@ class NextLines:
         """Whether a value has to be used; an input that types don't admit anywhere has not."""
         return not value.is_input or value.type in self._reach.usable
 
-    def _applied(self, program: PartialProgram) -> Iterator[str]:
-        found = sorted(self._applications(program), key=lambda each: _implausibility(each, program))
-        # LMs that don't know what to do map a function to its own result, again and again; few programs do.
-        others = [each for each in found if not _mapped_to_itself(each)]
-        yield from dict.fromkeys(self._written(program, others)) or self._written(program, found)
+    def _applied(self, program: PartialProgram, repeats: int | None) -> Iterator[str]:
+        count = len(self._reach.needed)
+        for most in range(count + (count + 1 if repeats is None else repeats), 2 * count + 2):
+            found = sorted(self._applications(program, most), key=lambda each: _implausibility(each, program))
+            # LMs that don't know what to do map a function to its own result, again and again; few programs do.
+            others = [each for each in found if not _mapped_to_itself(each)]
+            if texts := dict.fromkeys(self._written(program, others)) or [*self._written(program, found)]:
+                yield from texts
+                return
 
     def _written(self, program: PartialProgram, applications: Iterable[_Application]) -> Iterator[str]:
         """The lines of applications that make something new."""
@@ -115,28 +123,32 @@ class NextLines:
             if made not in known and lines.nodes_added:
                 yield lines.text()
 
-    def _applications(self, program: PartialProgram) -> Iterator[_Application]:
+    def _applications(self, program: PartialProgram, most: int) -> Iterator[_Application]:
         types = frozenset(value.type for value in program.values)
         for consumer in consumers_of(self._table, types):
             for operands in self._operands(consumer, program.values):
                 rules = least(self._table.rules(consumer, tuple(value.type for value in operands)), _MORE_CHOICES)
                 for rule in rules:
                     each = _Application(rule, operands, functions_in(rule), rule.choices - rules[0].choices)
-                    if self._can_go_on(program, types, each):
+                    if self._can_go_on(program, types, each, most):
                         yield each
 
     def _operands(self, consumer: Consumer, values: tuple[Value, ...]) -> Iterator[tuple[Value, ...]]:
         options = [[v for v in values if self._table.serves(v.type, part)] for part in consumer.parts]
-        return islice(product(*options), _MOST_CANDIDATES)
+        found = islice(product(*options), _MOST_CANDIDATES)
+        if consumer.index is not None or consumer.fn not in self._commuting or len(set(consumer.parts)) > 1:
+            return found
+        places = {value: place for place, value in enumerate(values)}
+        return (operands for operands in found if [*operands] == sorted(operands, key=places.__getitem__))
 
-    def _can_go_on(self, program: PartialProgram, types: frozenset[TypeId], each: _Application) -> bool:
-        """Whether the program can still be finished after an application."""
+    def _can_go_on(self, program: PartialProgram, types: frozenset[TypeId], each: _Application, most: int) -> bool:
+        """Whether the program can still be finished after an application, with so many in all."""
         times = program.times + Counter(each.fns)
-        if times.total() > self._most or any(times[fn] > _MOST_TIMES for fn in each.fns):
+        if times.total() > most or any(times[fn] > _MOST_TIMES for fn in each.fns):
             return False
         unused = [value.type for value in program.unused if value not in each.operands and self._matters(value)]
         unused.append(each.rule.result)
-        return self._reach.can_finish(self._reach.outlook(types | {each.rule.result}, unused, times))
+        return self._reach.can_finish(self._reach.outlook(types | {each.rule.result}, unused, times), most)
 
 
 def _mapped_to_itself(each: _Application) -> bool:

@@ -87,7 +87,6 @@ class Reachability:
     Args:
         table: The rules.
         most_times: How often a function may be applied.
-        most: How many applications a program may have.
 
     Attributes:
         needed: The functions that every program applies: all, unless types admit some nowhere on the way to an output.
@@ -95,13 +94,12 @@ class Reachability:
         complete: Whether all outputs can be made, and all functions are needed.
     """
 
-    def __init__(self, table: RuleTable, most_times: int, most: int) -> None:
-        self._table, self._space = table, table.space
-        self._most_times, self._most = most_times, most
+    def __init__(self, table: RuleTable, most_times: int) -> None:
+        self._table, self._space, self._most_times = table, table.space, most_times
         self._types: dict[TypeId, None] = {}
         self._moves: dict[_Move, None] = {}
         self._met: set[tuple[Consumer, tuple[TypeId, ...]]] = set()
-        self._finishing: dict[Outlook, bool] = {}
+        self._finishing: dict[tuple[int, Outlook], bool] = {}
         self._goals: dict[TypeId, frozenset[int]] = {}
         self._applicable: dict[frozenset[TypeId], tuple[tuple[_Move, ...], frozenset[int]]] = {}
         self._fruitless = 0
@@ -122,17 +120,18 @@ class Reachability:
         """A program that is begun: the types of its streams, of those that nothing uses yet, and what it applies."""
         return Outlook(frozenset(types), tuple(sorted(unused)), tuple(times.get(fn, 0) for fn in self._fns))
 
-    def can_finish(self, now: Outlook) -> bool:
-        """Whether a program can still be finished, as far as the search finds a way."""
-        if now not in self._finishing:
+    def can_finish(self, now: Outlook, most: int) -> bool:
+        """Whether a program can still be finished with so many applications in all, as far as searches find a way."""
+        if (most, now) not in self._finishing:
             self._extend(now.types)
-            if self._fruitless < _MOST_FRUITLESS or len(self._moves) <= _FEW_MOVES:
-                found = self._search(now, deep=True) or self._search(now, deep=False)
-                self._fruitless += not found
+            if sum(now.times) + self._distance(now) > most:
+                found = False
+            elif self._fruitless < _MOST_FRUITLESS or len(self._moves) <= _FEW_MOVES:
+                found = self._search(now, most, deep=True) or self._search(now, most, deep=False)
             else:
-                found = sum(now.times) + self._distance(now) <= self._most and self.usable.issuperset(now.unused)
-            self._finishing[now] = found
-        return self._finishing[now]
+                found = self.usable.issuperset(now.unused)
+            self._finishing[most, now] = found
+        return self._finishing[most, now]
 
     def _moves_from(self, types: frozenset[TypeId]) -> tuple[tuple[_Move, ...], frozenset[int]]:
         """The moves whose operands there are, and the functions that they apply."""
@@ -141,7 +140,7 @@ class Reachability:
             self._applicable[types] = moves, frozenset(fn for move in moves for fn in move.fns)
         return self._applicable[types]
 
-    def _search(self, start: Outlook, *, deep: bool) -> bool:
+    def _search(self, start: Outlook, most: int, *, deep: bool) -> bool:
         """Whether there is a way; of all states on it, it is noted.
 
         A deep search goes on from where the least is left to do, the other one from where the whole is least.
@@ -151,21 +150,22 @@ class Reachability:
         open_: list[tuple[int, int, int, Outlook]] = [(0, 0, 0, start)]
         for _ in range(_MOST_STATES):
             if not open_:
-                break
+                return False
             *_, now = heapq.heappop(open_)
-            if self._finishing.get(now, False) or self._finished(now):
+            if self._finishing.get((most, now), False) or self._finished(now):
                 state: Outlook | None = now
                 while state is not None:
-                    self._finishing[state] = True
+                    self._finishing[most, state] = True
                     state = before[state]
                 return True
             for after in self._next(now):
                 distance = self._distance(after)
-                if after in before or sum(after.times) + distance > self._most:
+                if after in before or sum(after.times) + distance > most:
                     continue
                 before[after], steps[after] = now, steps[now] + 1
                 rank = (distance, self._detours(after)) if deep else (steps[after] + distance, steps[after])
                 heapq.heappush(open_, (*rank, len(before), after))
+        self._fruitless += not deep
         return False
 
     def _next(self, now: Outlook) -> Iterator[Outlook]:

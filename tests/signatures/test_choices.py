@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signatures.choices import KINDS, choice_settings, chosen, listed
+from signatures.choices import KINDS, choice_settings, chosen, deciding, listed
 from tests.support.choosing import PROTOCOLS, choices_of, constrained
 
 TEXTS = st.lists(st.text('abE1="\\.(|)[]\n', min_size=1, max_size=9), min_size=1, max_size=8, unique=True)
@@ -46,7 +46,7 @@ def test_what_a_server_chooses_is_read_as_the_choice(kind: Any) -> None:
     texts = ["\nreturn E1", "\nreturn E10", "\nE2 = a\nE3 = b"]
     for wanted in texts:
         body = body_of(choice_settings(kind, texts))
-        assert chosen(kind, constrained(body, kind, wanted), texts) == wanted
+        assert chosen(kind, constrained(body, kind, wanted), texts) == texts.index(wanted)
     for other in ("return E2", "", "{", '{"line": 3}', "[1]"):
         assert chosen(kind, other, texts) is None
 
@@ -55,9 +55,31 @@ def test_numbers_are_read_out_of_any_answer() -> None:
     """Counted from 1; a number that there is not is no choice."""
     texts = ["\nreturn E1", "\nE2 = a\nE3 = b"]
     assert listed(texts) == "1. return E1\n2. E2 = a\n   E3 = b"
-    assert chosen("numbers", "I take number 2.", texts) == texts[1]
+    assert chosen("numbers", "I take number 2.", texts) == 1
     for other in ("0", "3", "none", "", "9" * 5000):
         assert chosen("numbers", other, texts) is None
+
+
+@given(TEXTS)
+def test_an_answer_ends_where_it_decides(texts: list[str]) -> None:
+    """What all begin with alike is not asked for, and no other text goes on so unless a whole text begins it."""
+    alike, endings = deciding(texts)
+    assert len(set(endings)) == len(texts)
+    for text, ending in zip(texts, endings, strict=True):
+        assert text.startswith(alike + ending)
+        fitting = [each for each in texts if re.match(rf"{re.escape(alike + ending)}(?!\w)", each)]
+        assert alike + ending == text or fitting == [text]
+
+
+def test_answers_are_cut_between_words() -> None:
+    """The words that an LM writes stay whole: a token may hold several letters, and what stands before them."""
+    lines = [
+        "\nE2 = step.Map(fn=fn_mul).apply(E1)",
+        "\nE2 = step.Map(fn=fn_max).apply(E1)",
+        "\nE2 = step.Map(fn=fn_max).apply(E0)",
+    ]
+    assert deciding(lines) == ("\nE2 = step.Map(fn", ("=fn_mul", "=fn_max).apply(E1", "=fn_max).apply(E0"))
+    assert deciding(lines[:1]) == ("", ("\nE2",))
 
 
 def test_what_texts_begin_with_alike_is_in_a_grammar_once() -> None:

@@ -33,7 +33,7 @@ def asked(engine: Engine, kind: ChoiceKind | None, demos: list[Any] | None = Non
     lm: Any = dspy.LM("scripted", engine=engine, cache=False)
     if kind is not None:
         lm.choice_kind = kind
-    adapter = LineAdapter(lambda task, text: LINES.get(text, ()), lambda task, text: f"plain {text}")
+    adapter = LineAdapter(lambda task, text, repeats: LINES.get(text, ()), lambda task, text: f"plain {text}")
     answers = adapter(lm, {}, Propose, demos or [], {"task": TASK})
     return str(answers[0]["impl"])
 
@@ -85,3 +85,13 @@ def test_a_schema_is_asked_for_by_the_requests_format() -> None:
     assert asked(engine, "json_schema") == "first\nsecond\nreturn a\n"
     schema: Any = engine.requests[0].config.response_format
     assert "other" in str(schema) and "second" not in str(schema)
+
+
+def test_how_often_functions_may_be_applied_again_is_drawn_by_the_samples_seed() -> None:
+    """No further time in half of the samples, and every number of times in some."""
+    drawn = []
+    for seed in range(400):
+        lm: Any = dspy.LM("scripted", engine=Engine("1"), cache=False, seed=seed)
+        asked = LineAdapter(lambda task, text, repeats: drawn.append(repeats) or () if not text else ())
+        asked(lm, {}, Propose, [], {"task": TASK})
+    assert 160 < drawn.count(0) < 240 and 60 < drawn.count(1) < 140 and max(drawn) > 4

@@ -14,15 +14,22 @@ PROTOCOLS = ("grammar", "structured_outputs", "regex", "json_schema")
 def constrained(body: Json, protocol: str, wanted: str) -> str:
     """The answer of a server that follows one protocol, for an LM that would answer `wanted` if it were free.
 
-    Of several choices it is the longest that is in what the LM wants, else one by the request's seed; without a choice
-    it is what the LM wants, up to the request's limit.
+    Of several choices it is the longest that the LM would go on with where the last message ends, else one by the
+    request's seed; without a choice it is what the LM wants, up to the request's limit.
     """
     choices = choices_of(body, protocol)
     if not choices:
         return wanted
-    fitting = [choice for choice in choices if f"\n{choice.strip()}\n" in f"\n{wanted}\n"]
+    last = (body.get("messages") or [{"role": "user"}])[-1]
+    begun = last["content"].rpartition("\n")[2].partition("[[")[0] if last["role"] == "assistant" else ""
+    fitting = [choice for choice in choices if _goes_on(f"{begun}{choice}".strip(), wanted)]
     text = max(fitting, key=len) if fitting else choices[(body.get("seed") or 0) % len(choices)]
     return json.dumps({"line": text}) if protocol == "json_schema" else text
+
+
+def _goes_on(begun: str, wanted: str) -> bool:
+    """Whether a text has these lines, the last of them up to the end of a word."""
+    return re.search(rf"^{re.escape(begun)}(?!\w)", wanted, re.MULTILINE) is not None
 
 
 def choices_of(body: Json, protocol: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.synthesis.fingerprints import Fingerprint, features_of, fingerprints_of, similarity
+from pipeline.synthesis.fingerprints import Fingerprint, commutes, features_of, fingerprints_of, similarity
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
@@ -72,3 +72,18 @@ def test_with_a_state_and_without_one_nothing_is_alike() -> None:
 def test_what_is_not_python_is_like_itself_only() -> None:
     """Code that cannot be parsed is compared as text."""
     assert features_of("return [") == {"return ["}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("return [input[0] * input[1]]", True),
+        ("x, y = input\nreturn [torch.maximum(y, x)]", True),
+        ("return [input[0] - input[1]]", False),
+        ("return [input[0] * input[0] - input[1] * input[1]]", False),
+        ("return [state[0] + input[0]]", False),
+    ],
+)
+def test_a_function_commutes_that_only_adds_multiplies_or_compares_its_inputs(code: str, expected: bool) -> None:
+    """In any order; whatever else it computes leaves that open."""
+    assert commutes(code) == expected

@@ -53,10 +53,10 @@ def steps_of(text: str, scope: Scope) -> tuple[Step, ...]:
         return ()
 
 
-def followed(text: str, wanted: tuple[Step, ...], lines: NextLines, scope: Scope) -> str | None:
+def followed(text: str, wanted: tuple[Step, ...], lines: NextLines, scope: Scope, repeats: int) -> str | None:
     """A program of legal lines that applies the same to the same."""
     done = len(steps_of(text, scope)) if text else 0
-    choices = lines.after(text)
+    choices = lines.after(text, repeats)
     if done == len(wanted):
         return text + next(line for line in choices if line.rpartition("\n")[2].startswith("return"))
     made = {line: steps_of(text + line, scope) for line in choices}
@@ -67,16 +67,17 @@ def followed(text: str, wanted: tuple[Step, ...], lines: NextLines, scope: Scope
         if (last.kind, last.fns, last.sources) == (wanted[done].kind, wanted[done].fns, wanted[done].sources)
     ]
     assert alike, f"no line for {wanted[done]}"
-    return followed(f"{text}{min(alike)[-1]}\n", wanted, lines, scope)
+    return followed(f"{text}{min(alike)[-1]}\n", wanted, lines, scope, repeats)
 
 
 @pytest.mark.parametrize("name", ["gemm/0", "bmm/2", "norm/0", "norm/1", "index/0", "expert/2", "attn/1", "rope/1"])
 def test_right_programs_are_among_them(name: str) -> None:
-    """Line by line, what a task's own program does can be chosen; at its end the outputs are returned."""
+    """Line by line, what a task's program does can be chosen, with no more repeats than it has; then it returns."""
     given = task_named(name)
     scope = static_scope(given)
     wanted = plan_of(parse(oracle(name), scope)[0], scope).steps
-    text = followed("", wanted, NextLines(scope), scope)
+    applied = [fn for step in wanted for fn in step.fns if fn]
+    text = followed("", wanted, NextLines(scope), scope, len(applied) - len(set(applied)))
     program, found = parse(str(text), scope)
     assert not found
     assert Verifier(given).verify(print_program(insert_copies(program))).passed
@@ -99,6 +100,22 @@ def test_no_function_is_mapped_to_its_own_result_where_another_line_fits() -> No
     lines = NextLines(static_scope(task_named("gemm/1"))).after("E2 = step.Map(fn=fn_mul).apply((E0, E1))\n")
     assert lines
     assert not [line for line in lines if "fn_mul" in line and "E2" in line.rpartition("apply")[2]]
+
+
+def test_functions_are_applied_again_no_oftener_than_asked_where_types_admit_it() -> None:
+    """A line that uses up what a function needs, so that another has to make it anew, is not listed either."""
+    lines = NextLines(static_scope(task_named("gemm/1")))
+    squares = [line for line in lines.after("") if "apply((E0, E0))" in line]
+    assert squares and not {*squares} & {*lines.after("", repeats=0)}
+    assert lines.after(f"{squares[0]}\n", repeats=0)
+
+
+def test_the_order_of_a_commuting_functions_inputs_is_no_choice() -> None:
+    """One line has them in the order of the program."""
+    scope = static_scope(task_named("gemm/1"))
+    both, one = (NextLines(scope, commuting).after("", repeats=0) for commuting in ((), ("fn_mul",)))
+    assert [line for line in both if "apply((E1, E0))" not in line] == [*one]
+    assert len(one) < len(both)
 
 
 def test_it_returns_as_soon_as_all_is_there() -> None:

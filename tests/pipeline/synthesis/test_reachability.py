@@ -14,8 +14,8 @@ SCOPE = static_scope(of_scalars(FNS, "E0 * 3"))
 DOUBLE, PLUS = SCOPE.fns["fn_double"], SCOPE.fns["fn_plus"]
 
 
-def reachability(scope: Scope, most_times: int = 2, most: int = 4) -> Reachability:
-    return Reachability(RuleTable(TypeSpace(scope)), most_times, most)
+def reachability(scope: Scope, most_times: int = 2) -> Reachability:
+    return Reachability(RuleTable(TypeSpace(scope)), most_times)
 
 
 def test_all_functions_are_needed_that_types_admit() -> None:
@@ -43,21 +43,21 @@ def test_what_nothing_uses_must_fit_into_what_is_left() -> None:
     reach = reachability(SCOPE)
     one = reach._space.inputs[0]
     for unused, fits in ((1, True), (2, True), (3, True), (4, False)):
-        assert reach.can_finish(reach.outlook([one], [one] * unused, {DOUBLE: 1})) == fits
-    assert not reach.can_finish(reach.outlook([one], [one, one], {DOUBLE: 1, PLUS: 2}))
+        assert reach.can_finish(reach.outlook([one], [one] * unused, {DOUBLE: 1}), 4) == fits
+    assert not reach.can_finish(reach.outlook([one], [one, one], {DOUBLE: 1, PLUS: 2}), 4)
 
 
 def test_a_finished_program_can_be_finished() -> None:
     """With nothing left to apply, and not if a function is missing that may not be applied any more."""
-    reach = reachability(SCOPE, most=3)
+    reach = reachability(SCOPE)
     one = reach._space.inputs[0]
-    assert reach.can_finish(reach.outlook([one], [one], {DOUBLE: 1, PLUS: 1}))
-    assert not reach.can_finish(reach.outlook([one], [one], {DOUBLE: 3}))
+    assert reach.can_finish(reach.outlook([one], [one], {DOUBLE: 1, PLUS: 1}), 3)
+    assert not reach.can_finish(reach.outlook([one], [one], {DOUBLE: 3}), 3)
 
 
 def test_a_routing_applies_several_functions_at_once() -> None:
     """A way to the outputs is found through it, though functions one by one lead nowhere."""
-    reach = reachability(static_scope(task_named("etoe/0")), most_times=1, most=6)
+    reach = reachability(static_scope(task_named("etoe/0")), most_times=1)
     start = reach._space.inputs
     assert reach.complete
-    assert reach.can_finish(reach.outlook(start, start, {}))
+    assert reach.can_finish(reach.outlook(start, start, {}), 6)
