@@ -51,6 +51,7 @@ class Entry:
         pooled_successes: Correct answers at all temperatures together; None in records of earlier versions.
         pooled_samples: Scored samples at all temperatures together; None likewise.
         held_out: What the answer is on what nothing was chosen by; None if it was not judged once more.
+        teacher: What solved the task in the LM's place, without `successes` of the LM; None if the LM did.
     """
 
     task_key: str
@@ -69,6 +70,7 @@ class Entry:
     pooled_successes: int | None = None
     pooled_samples: int | None = None
     held_out: HeldOutVerdict | None = None
+    teacher: str | None = None
 
     def counts(self, pooled: bool = False) -> tuple[int, int]:
         """Scored samples and correct ones: at the best temperature, or at all together where these are known."""
@@ -78,7 +80,7 @@ class Entry:
 
     @property
     def rate(self) -> float:
-        """The success rate c/n, in (0, 1]."""
+        """The success rate c/n, in (0, 1]; 0 of what a teacher solved."""
         return self.successes / self.samples
 
     @property
@@ -243,8 +245,14 @@ class Experience:
 
     @property
     def solved(self) -> tuple[str, ...]:
-        """Keys of this run's tasks that have an answer, in task order."""
-        known = {entry.task_key for entry in self.entries}
+        """Keys of this run's tasks that have an answer of the LM's, in task order."""
+        known = {entry.task_key for entry in self.entries if entry.teacher is None}
+        return tuple(key for key in self.tasks if key in known)
+
+    @property
+    def taught(self) -> tuple[str, ...]:
+        """Keys of this run's tasks that a teacher solved, in task order."""
+        known = {entry.task_key for entry in self.entries if entry.teacher is not None}
         return tuple(key for key in self.tasks if key in known)
 
     @property
@@ -347,7 +355,7 @@ def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
     data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
     data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
     data["calls"] = calls_to_data(entry.calls, encode) or None
-    optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples", "held_out")
+    optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples", "held_out", "teacher")
     absent = {name for name in optional if data[name] is None}
     return {name: value for name, value in data.items() if name not in absent}
 

@@ -218,7 +218,7 @@ class Run:
             demos=self._carried + entry_keys(shown.demos), left_out=entry_keys(shown.left_out), tasks=_task_keys(tasks),
             reasons=shown.reasons,
             counts=tuple(count for task in tasks for count in counts.counts(task)),
-            solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
+            solved=solved, solved_total=self.solutions.solved,
             pass_at_1=self.solutions.pass_at(1), pass_at_8=self.solutions.pass_at(8),
             pass_at_n=self.solutions.pass_at(None),
             pass_at_1_pooled=self.solutions.pass_at(1, pooled=True),

@@ -92,6 +92,11 @@ class Solutions:
         return [task for key, task in self._tasks.items() if key not in self.entries]
 
     @property
+    def solved(self) -> int:
+        """The tasks that the LM solved."""
+        return sum(key in self.entries and self.entries[key].teacher is None for key in self._tasks)
+
+    @property
     def shown(self) -> dict[str, Entry]:
         """The entries that may be demonstrations: those that have not fallen."""
         return {key: entry for key, entry in self.entries.items() if not entry.fallen}

@@ -45,6 +45,7 @@ from pipeline.running.session import (
     with_context,
     with_temperatures,
 )
+from pipeline.running.teacher import require_teachable
 from pipeline.verification.task_files import load_tasks, load_with_warnings
 from pipeline.verification.workers import LocalWorkers
 from signatures import YAMLAdapter
@@ -100,6 +101,7 @@ def checked(config: RunConfig) -> Request:
         raise UsageError(
             f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
         )
+    require_teachable(config)
     if config.skills and not config.experience:
         raise UsageError("--skills: patterns are mined from the programs of an earlier run; add --experience RUN")
     experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None

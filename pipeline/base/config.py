@@ -13,7 +13,7 @@ fields below.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pipeline.base.addresses import cluster_address, registered_name
 from pipeline.base.choices import (
@@ -257,6 +257,12 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         "RUN|FILE",
         resume="input",
     )
+    teacher: Literal["search"] | None = EARLIER_RUNS.option(
+        None,
+        "what solves tasks before the LM learns from their programs: `search`, without an LM; the LM is asked for the"
+        " other tasks only, and nothing that the teacher solves counts as solved",
+    )
+    teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "the limit for one task of --teacher", "X")
 
     register_as: str | None = option(
         None,

@@ -31,6 +31,7 @@ def as_json(result: JobResult) -> dict[str, Any]:
         "solved": list(experience.solved),
         "unsolved": list(experience.unsolved),
         "solved_earlier": list(experience.solved_earlier),
+        "taught": list(experience.taught),
         "pass_at_1": experience.pass_at(1),
         "pass_at_n": experience.pass_at(),
         "iterations": len(experience.iterations),
@@ -70,12 +71,13 @@ def print_summary(result: JobResult) -> None:
         print_lines(stdout, f"the gain by demonstrations is unknown: run the command again with {rerun}")
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
-    refused = result.refused
+    refused, taught = result.refused, len(experience.taught)
     print_lines(
         stdout,
         "",
         *([f"refused  {counted(len(refused), 'program')} of earlier records:", *listed(refused)] if refused else []),
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
+        *([f"taught   {counted(taught, 'task')}, which the LM was not asked for"] if taught else []),
         *_held_out_lines(experience),
         f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
@@ -136,6 +138,8 @@ def _curve(experience: Experience, control: Control | None, *, ascii_only: bool)
 def _cells(entry: Entry | None, earlier: bool) -> tuple[str, ...]:
     if entry is None:
         return "none", "", "unsolved"
+    if entry.teacher is not None:
+        return "", "", f"taught by {entry.teacher}"
     if earlier:
         return f"{entry.successes} of {entry.samples}", f"{entry.temperature}", "an earlier run"
     return f"{entry.successes} of {entry.samples}", f"{entry.temperature}", f"{entry.iteration + 1}"

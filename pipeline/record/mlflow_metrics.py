@@ -158,7 +158,9 @@ def describe(experience: Experience) -> str:
         lines += ["| task | correct answers | temperature | iteration |", "|---|---|---|---|"]
     own = set(experience.tasks) - set(experience.solved_earlier)
     lines += [
-        f"| {cell(entry.task_key)} | {entry.successes} of {entry.samples} | {entry.temperature} |"
+        f"| {cell(entry.task_key)} | taught by {entry.teacher} | | |"
+        if entry.teacher
+        else f"| {cell(entry.task_key)} | {entry.successes} of {entry.samples} | {entry.temperature} |"
         f" {entry.iteration + 1 if entry.task_key in own else 'of an earlier run'} |"
         for entry in experience.entries
     ]

@@ -147,7 +147,7 @@ def parse_experience(text: str | bytes, source: str, language: str | None = None
 
 def _check_entry(entry: Entry, place: str, language: str | None) -> None:
     """Raises ValueError if an entry's counts are impossible, or its answer is not a program."""
-    if not 0 < entry.successes <= entry.samples <= _MOST_SAMPLES:
+    if not (entry.teacher is None) <= entry.successes <= entry.samples <= _MOST_SAMPLES or not entry.samples:
         counts = f"expected 0 < successes <= samples <= {_MOST_SAMPLES:,}"
         raise ValueError(f"{place}: {counts}, found {entry.successes} and {entry.samples}")
     if not all(0 <= each <= _HIGHEST for each in (entry.temperature, entry.answer_temperature)):

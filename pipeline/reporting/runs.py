@@ -319,13 +319,13 @@ def _tasks(folder: Path, language: str | None) -> dict[str, Task]:
 
 
 def _inherited(path: Path, tasks: Iterable[str], attempts: Iterable[Sequence[Attempt]]) -> dict[str, TaskCount]:
-    """The counts of the tasks that an earlier run had solved, which have no correct answer in this one."""
+    """The counts of the tasks that an LM had solved in an earlier run, which have no correct answer in this one."""
     own = {attempt.task_key for each in attempts for attempt in each if attempt.passed}
     entries = json.loads(path.read_text("utf-8"))["entries"] if path.is_file() else []
     return {
         entry["task_key"]: TaskCount(entry["task_key"], entry["temperature"], entry["successes"], entry["samples"])
         for entry in entries
-        if entry["task_key"] in set(tasks) - own
+        if entry["task_key"] in set(tasks) - own and "teacher" not in entry
     }
 
 

@@ -50,6 +50,7 @@ from pipeline.running.session import (
     proposer_asked,
     trusted,
 )
+from pipeline.running.teacher import taught
 from pipeline.verification.claims import Refusal
 from pipeline.verification.held_out import holding_out
 from pipeline.verification.metric import Metric
@@ -106,7 +107,7 @@ def start_job(
     """
     workers = workers or LocalWorkers()
     gate = Gate(workers, tell)
-    request = gate.request(request)
+    request = gate.request(request if resumed else taught(request, workers, tell))
     threads = request.config.threads or default_threads(request.config.lm, workers)
     all_params = run_params(request.config, request.tasks, lms.solving, threads) | dict(params)
     with recorded(name, all_params, request.tasks, request, resumed.run_id if resumed else None) as recorder:
