@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from step_runtime.base.errors import TaskError
+from step_runtime.base.mistakes import mistake
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import task_of
 from step_runtime.tasks.task import SolvedTask, Task
@@ -164,5 +165,4 @@ def _places(path: Path, node: yaml.Node | None, prefix: Location) -> Callable[[L
 
 
 def _message(item: Any, place: Callable[[Location], str]) -> str:
-    message = {"missing": "this key is missing", "extra_forbidden": "unknown key"}.get(item["type"], item["msg"])
-    return f"{place(())}: {message[0].lower()}{message[1:]}"
+    return f"{place(())}: {mistake(item)}"

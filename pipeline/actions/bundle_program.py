@@ -39,6 +39,7 @@ from pipeline.verification.held_out import holding_out
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.task_files import load_task_named
 from pipeline.verification.workers import LocalWorkers
+from step_runtime.base.mistakes import first_mistake
 
 TASK, PROGRAM, TEST, README = "task.yaml", "program.step", "test_program.py", "README.md"
 NAMES = (TASK, PROGRAM, TEST, README)
@@ -103,9 +104,7 @@ def check(folder: Path) -> BundleOutput:
     try:
         bundle = Bundle.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: expected what pipeline.bundle writes: {place}: {first['msg']}") from None
+        raise UsageError(f"{path}: expected what pipeline.bundle writes: {first_mistake(error)}") from None
     checks = [*_files(folder, bundle)]
     if all((folder / name).is_file() for name in (TASK, PROGRAM)):
         checks += _claims(folder, bundle)

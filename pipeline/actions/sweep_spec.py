@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from step_runtime.base.errors import TaskError
+from step_runtime.base.mistakes import mistake
 from step_runtime.tasks import yaml_format
 
 KEYS = ("name", "base", "sweep", "compare", "match_tokens")
@@ -161,7 +162,7 @@ class _Reader:
             found = error.errors(include_url=False)[0]
             field = str(found["loc"][0]) if found["loc"] else ""
             place: yaml_format.Location = ("sweep", field, places[field]) if field in places else ("base", field)
-            expected = found["msg"].removeprefix("Value error, ")
+            expected = mistake(found)
             if found["type"] == "missing":
                 place, expected = ("base",), "expected a value in `base` or `sweep`"
             raise self._error(place, f"{field}: {expected}") from None

@@ -29,6 +29,7 @@ from pipeline.languages import registry
 from pipeline.languages.language import ChecksClaims
 from signatures import ANSWERS, digest
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error
+from step_runtime.base.mistakes import mistake
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits
@@ -197,7 +198,7 @@ def parse_program(text: str | bytes, source: str) -> SavedProgram:
         return SavedProgram.model_validate(content)
     except ValidationError as error:
         found = error.errors()[:MAX_MESSAGES]
-        problems = (f"{'.'.join(map(_key, item['loc']))}: {item['msg'].lower()}" for item in found)
+        problems = (f"{'.'.join(map(_key, item['loc']))}: {mistake(item)}" for item in found)
         raise UsageError("\n".join(f"{source}: {problem}" for problem in problems)) from None
 
 

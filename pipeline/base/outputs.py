@@ -143,6 +143,8 @@ class MutationFigures(_Part):
 class ProgramVerdict(_Part):
     """The verdict on one program."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     task: str = Field(description="The task's name.")
     task_file: str
     program: str | None = Field(description="The program's file; null for standard input.")

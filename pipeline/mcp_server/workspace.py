@@ -27,12 +27,22 @@ class Workspace:
             raise UsageError(f"{folder}: expected a folder with task files")
 
     def names(self) -> list[str]:
-        """The tasks by their paths below the folder, without suffix, sorted; links that lead out are left out."""
+        """The tasks by their paths below the folder, without suffix, sorted; links that lead out are left out.
+
+        A part of a path that could steer a language model has another name in its place, by which `path` finds it.
+        """
+        return sorted(self._shown(), key=natural_order)
+
+    def _shown(self) -> dict[str, Path]:
+        from step_runtime.language.comments import harmless_title
+
         found = [path for path in self.folder.rglob("*") if path.suffix in TASK_SUFFIXES and self._holds(path)]
-        return sorted((path.relative_to(self.folder).with_suffix("").as_posix() for path in found), key=natural_order)
+        return {
+            "/".join(map(harmless_title, path.relative_to(self.folder).with_suffix("").parts)): path for path in found
+        }
 
     def path(self, name: str) -> Path:
-        """The file of a task, named by its path below the folder, with or without suffix, or by its absolute path.
+        """The file of a task, named by its path below the folder, the suffix optional, as shown or not, or absolute.
 
         Raises:
             UsageError: There is no such task file below the folder.
@@ -42,7 +52,10 @@ class Workspace:
                 path = self.folder / f"{name}{ending}"
                 if path.name.endswith(TASK_SUFFIXES) and self._holds(path):
                     return path.resolve()
-        known = self.names()
+        shown = self._shown()
+        if name in shown:
+            return shown[name].resolve()
+        known = sorted(shown, key=natural_order)
         listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
         raise UsageError(
             f"{visible(name[:100], line=True)}: no task file below {self.folder}; there are: {listed or 'none'}"

@@ -14,11 +14,11 @@ from optimizers import Entry, Experience
 from pipeline.agent.compiled import rules_broken
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
-from pipeline.base.settings import first_error
 from pipeline.base.text import unique
 from pipeline.languages import registry
 from pipeline.languages.language import ChecksClaims, RestoresTasks, Task
 from step_runtime.base.errors import TaskError, describe_error
+from step_runtime.base.mistakes import first_mistake
 
 VERSION = 1
 LONGEST_EXPERIENCE = 2**28
@@ -92,7 +92,7 @@ class Request:
         try:
             config = RunConfig.model_validate(options)
         except ValidationError as error:
-            raise ValueError(f"options.{first_error(error)}") from None
+            raise ValueError(f"options.{first_mistake(error)}") from None
         language, skills = registry.find(config.language), content.get("skills_from")
         return cls(
             config=config,

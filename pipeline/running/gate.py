@@ -14,7 +14,6 @@ from pipeline.base.text import visible
 from pipeline.languages.language import Task
 from pipeline.record.request import Request
 from pipeline.verification.claims import Claim, Refusal, message, refusals
-from pipeline.verification.limits import verification_settings
 from pipeline.verification.workers import Workers
 from signatures import ANSWERS
 
@@ -96,8 +95,7 @@ class Gate:
     def _judged(self, claims: Sequence[Claim], source: str, language: str | None) -> list[Refusal | None]:
         if not claims:
             return []
-        with self.workers.pool(verification_settings(language=language), len(claims)) as pool:
-            found = refusals(claims, pool, self.tell, language)
+        found = refusals(claims, self.workers, self.tell, language)
         refused = [refusal for refusal in found if refusal is not None]
         self.refused += refused
         if refused:

@@ -32,7 +32,7 @@ from step_runtime.verification.verify import Verdict
 
 _TRANSIENT = frozenset({"time-limit", "memory-limit", "crashed", LOST_BEFORE})
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
-_TABLE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, verdict TEXT, mac TEXT) WITHOUT ROWID"
+_TABLE = "verdicts (key TEXT PRIMARY KEY, verdict TEXT, mac TEXT) WITHOUT ROWID"
 _KEY_BYTES = 32
 
 
@@ -62,7 +62,10 @@ class VerdictStore(AbstractContextManager["VerdictStore"]):
             # Readers and writers don't wait for each other; a crash of the machine may cost the last verdicts.
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = OFF")
-            self._database.execute(_TABLE)
+            self._database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
+            if self._database.execute("SELECT sql FROM sqlite_master").fetchall() != [(f"CREATE TABLE {_TABLE}",)]:
+                # A view or a computed column of somebody else's would run at each look-up.
+                raise sqlite3.DatabaseError("it holds something else than verdicts")
         except (OSError, sqlite3.Error) as error:
             raise UsageError(
                 f"verdicts can't be kept in {path}: {error}; move it away, or name another folder"

@@ -1,29 +1,37 @@
 """Programs that a file or a record from elsewhere calls right: claims, until the cells have judged them.
 
 A claim is refused unless its program passes its own task. What is refused neither counts nor is shown or saved.
+Programs that are lost at a limit cost a load seconds: after a few the limit is smaller, then the others are not judged.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.base.text import counted, visible
 from pipeline.languages import registry
 from pipeline.verification.judging import judging_of
+from pipeline.verification.limits import verification_settings
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import WorkerKilled, verdict_of
+from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
-from step_runtime.verification.verify import Verdict
 
 MOST_SHOWN = 5
 """Refusals that a message names; the JSON object has all."""
 
+LIMITS = ((5.0, 2), (1.0, 4))
+"""Processor time of a claim in seconds, and how many may be lost at it, or wait ten times as long, before it ends."""
+UNJUDGED = "not judged, as too many programs before it were lost at a limit"
+
 _SECONDS = 10.0
 _LONGEST = 200
+
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Refusal:
 
 def refusals(
     claims: Sequence[Claim],
-    executor: Executor,
+    workers: Workers,
     progress: Callable[[str], None] = lambda line: None,
     language: str | None = None,
 ) -> list[Refusal | None]:
@@ -60,24 +68,33 @@ def refusals(
 
     Args:
         claims: What is said; equal programs of one task are judged once.
-        executor: Where programs are judged, as for `Metric`: a task's code runs.
+        workers: Where programs are judged: a task's code runs.
         progress: Is told every ten seconds how many are judged.
         language: Of the programs; None for the default.
     """
     keys = [(claim.task.statement, claim.program) for claim in claims]
     spoken = registry.find(language)
     judge, arguments = judging_of(spoken)
-    futures = {key: executor.submit(judge, "task", *key, *arguments) for key in sorted({*keys})}  # equal: one cell
-    reasons: dict[tuple[str, str], str | None] = {}
+    waiting = sorted({*keys})  # equal: one cell
+    reasons: dict[_Key, str | None] = {}
     told = time.monotonic()
-    for done, (key, future) in enumerate(futures.items()):
-        if time.monotonic() - told >= _SECONDS:
-            told = time.monotonic()
-            progress(f"{done:,} of {len(futures):,} programs from elsewhere are verified")
-        try:
-            reasons[key] = _reason(verdict_of(future, spoken.stages))
-        except (TaskError, WorkerKilled, WorkerLost) as error:
-            reasons[key] = _line(f"its task can't be used: {error}")
+    for seconds, most in LIMITS:
+        if not waiting:
+            break
+        lost = 0
+        with workers.pool(verification_settings(seconds, language=language), len(waiting)) as pool:
+            asked: dict[Future[Any], _Key] = {pool.submit(judge, "task", *key, *arguments): key for key in waiting}
+            for future in as_completed(asked):
+                reasons[asked[future]], limited = _answer(future, spoken.stages)
+                lost += limited
+                if time.monotonic() - told >= _SECONDS:
+                    told = time.monotonic()
+                    progress(f"{len(reasons):,} of {len({*keys}):,} programs from elsewhere are verified")
+                if lost == most:
+                    pool.kill_workers()
+                    break
+        waiting = [key for key in waiting if key not in reasons]
+    reasons.update(dict.fromkeys(waiting, UNJUDGED))
     return [
         None if (why := reasons[key]) is None else Refusal(visible(claim.place, line=True), why)
         for claim, key in zip(claims, keys, strict=True)
@@ -94,16 +111,24 @@ def message(refused: Sequence[Refusal], count: int, source: str) -> str:
 
 def listed(refused: Sequence[Refusal]) -> Iterator[str]:
     """The first refusals, a line each, and how many more there are."""
-    yield from (f"  {each}" for each in refused[:MOST_SHOWN])
-    if len(refused) > MOST_SHOWN:
-        yield f"  … and {len(refused) - MOST_SHOWN:,} more"
+    judged = [each for each in refused if each.reason != UNJUDGED]
+    yield from (f"  {each}" for each in judged[:MOST_SHOWN])
+    if len(judged) > MOST_SHOWN:
+        yield f"  … and {len(judged) - MOST_SHOWN:,} more"
+    if len(judged) < len(refused):
+        yield f"  {len(refused) - len(judged):,} {UNJUDGED.replace('it were', 'them were')}"
 
 
-def _reason(verdict: Verdict) -> str | None:
+def _answer(future: Future[Any], stages: Sequence[str]) -> tuple[str | None, bool]:
+    """The reason of a refusal, None for a program that passes, and whether it was lost at a limit."""
+    try:
+        verdict = verdict_of(future, stages)
+    except (TaskError, WorkerKilled, WorkerLost) as error:
+        return _line(f"its task can't be used: {error}"), False
     if verdict.passed:
-        return None
+        return None, False
     first = verdict.diagnostics[0]
-    return _line(f"its program fails at stage {verdict.stage}: {first.code}: {first.message}")
+    return _line(f"its program fails at stage {verdict.stage}: {first.code}: {first.message}"), verdict.unknown
 
 
 def _line(text: str) -> str:

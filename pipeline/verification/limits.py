@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
@@ -117,10 +118,11 @@ def task_of(*args: Any, **_: Any) -> str:
     return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_TEXT_TAG = "tag:yaml.org,2002:str"
 _FOLDERS: dict[str, str] = {}
 """Where tasks were read from, by `task_of`."""
-_LONGEST_TASK = 2**24
-_FUNCTIONS_FILE = re.compile(r"""^fns_from\s*:\s*(["']?)([^\n#]+?)\1\s*(?:#.*)?$""", re.MULTILINE)
+_LONGEST_TASK = 800_000
+"""Bytes of a task file, which has 200,000 characters at most."""
 
 
 def remember_folder(name: str, content: str, folder: Path) -> None:
@@ -136,10 +138,22 @@ def files_of(*args: Any, **_: Any) -> tuple[str, ...]:
         return (folder,) if folder else ()
     file = Path(path).absolute()
     try:
-        named = _FUNCTIONS_FILE.search(read_bytes(file, _LONGEST_TASK).decode())
+        named = _functions_file(read_bytes(file, _LONGEST_TASK).decode())
     except (OSError, ValueError):
         return ()
-    return (str(file.parent), str(file), *([str(file.parent / named[2])] if named else []))
+    return (str(file.parent), str(file), *([str(file.parent / named)] if named else []))
+
+
+def _functions_file(text: str) -> str | None:
+    """The value of a task's key `fns_from`, as YAML has it: the same words may stand in a text."""
+    if "fns_from" not in text:
+        return None
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return None
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next((value.value for key, value in pairs if key.value == "fns_from" and value.tag == _TEXT_TAG), None)
 
 
 def _settle_to_prove() -> Callable[[], bool]:

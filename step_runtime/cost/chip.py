@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from step_runtime.base.errors import ChipError, TaskError
 from step_runtime.base.formats import FORMATS, SCALARS
+from step_runtime.base.mistakes import first_mistake
 from step_runtime.tasks import yaml_format
 
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -128,9 +129,7 @@ def load_chip(path: Path) -> Chip:
     except OSError as error:
         raise ChipError(f"{path}: cannot read the chip: {error.strerror or error}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if part not in ("int", "tuple[int, int]"))
-        raise ChipError(f"{path}: {place or 'chip'}: {first['msg']}, found {first['input']!r}") from None
+        raise ChipError(f"{path}: {first_mistake(error)}") from None
     except (TaskError, ValueError) as error:
         text = str(error)
         raise ChipError(text if text.startswith(str(path)) else f"{path}: {text}") from None

@@ -57,6 +57,10 @@ _ADDRESSES = re.compile(
     r"|\b(?:answer|respond|reply|comply|obey)\b|\bnew task\b",
     re.IGNORECASE,
 )
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that Python counts as printable and that show nothing: any text can be written in them."""
 _IDENTIFIER = re.compile(r"[^\W\d]\w*…?")
 _STRING = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
@@ -69,7 +73,7 @@ def steers(comment: str) -> bool:
     plain = unicodedata.normalize("NFKC", comment)
     patterns = (_MARKS, _ORDERS, _DEMANDS, _ADDRESSES)
     spoken = any(pattern.search(plain) for pattern in patterns) or _mixes_scripts(plain)
-    return spoken or len(plain) > LONGEST_COMMENT or not comment.isprintable()
+    return spoken or len(plain) > LONGEST_COMMENT or not comment.isprintable() or bool(_INVISIBLE.search(comment))
 
 
 def _mixes_scripts(text: str) -> bool:
@@ -91,7 +95,8 @@ def _is_harmless(name: str) -> bool:
     plain = unicodedata.normalize("NFKC", name)
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", re.sub(r"[\W_]+", " ", plain))
     spoken = any(pattern.search(text) for pattern in (_ORDERS, _DEMANDS) for text in (plain, words))
-    return len(name) <= LONGEST_NAME and name.isprintable() and not spoken and not _mixes_scripts(plain)
+    hidden = not name.isprintable() or _INVISIBLE.search(name)
+    return len(name) <= LONGEST_NAME and not hidden and not spoken and not _mixes_scripts(plain)
 
 
 def harmless_title(title: str, most_words: int = MOST_WORDS) -> str:

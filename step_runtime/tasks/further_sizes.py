@@ -4,6 +4,9 @@ Two sets of sizes determine a line through each pair of dims: with (M, N) = (5, 
 so that a program may compute with one for the other. A further set lies beside every such line. It keeps what all own
 sets have in common, which the task may rely on: the order of two dims, equality, that one divides another, sums and
 products of three, and a divisor of each.
+
+Any number of sets determines a polynomial. A program that computes with dims is therefore tried at sizes that nobody
+knows before it is written: they are drawn, from a seed that the program determines.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 from math import gcd
+from random import Random
 from typing import NamedTuple
 
 from step_runtime.tasks.task import Task
@@ -33,19 +37,20 @@ class _Attempt(NamedTuple):
 _ATTEMPTS = (_Attempt(_FINEST, False), _Attempt(None, False), _Attempt(None, True))
 
 
-def further_sets(task: Task) -> Iterator[dict[str, int]]:
+def further_sets(task: Task, random: Random | None = None) -> Iterator[dict[str, int]]:
     """Sets of sizes to try one after the other, before `global` runs; none where no two dims are on one line.
 
-    That a task is defined there only its code can tell. Sizes that are the same in all own sets stay.
+    That a task is defined there only its code can tell. Sizes that are the same in all own sets stay. With `random`,
+    sets are drawn, in place of the smallest ones, and also where no two dims are on one line.
     """
     own = task.size_sets()
     names = sorted(name for name in own[0] if name in task.used_symbols and len({sizes[name] for sizes in own}) > 1)
     lined = [pair for pair in combinations(names, 2) if _on_a_line([(s[pair[0]], s[pair[1]]) for s in own])]
-    if not lined and (len(own) > 2 or not names):
+    if not names or (random is None and not lined and len(own) > 2):
         return
     given: list[dict[str, int]] = []
     for attempt in _ATTEMPTS:
-        found = _Search(own, names, lined, attempt).first()
+        found = _Search(own, names, lined, attempt, random).first()
         if found is not None and found not in given:
             given.append(found)
             yield found
@@ -62,9 +67,14 @@ class _Search:
     """The first set of sizes that keeps the relations and leaves the lines, smaller sizes first."""
 
     def __init__(
-        self, own: Sequence[dict[str, int]], names: Sequence[str], lined: Sequence[tuple[str, str]], attempt: _Attempt
+        self,
+        own: Sequence[dict[str, int]],
+        names: Sequence[str],
+        lined: Sequence[tuple[str, str]],
+        attempt: _Attempt,
+        random: Random | None,
     ) -> None:
-        self._own, self._names, self._attempt = own, names, attempt
+        self._own, self._names, self._attempt, self._random = own, names, attempt, random
         self._lined = set(lined)
         self._triples = [
             (x, y, z, kind)
@@ -78,7 +88,7 @@ class _Search:
 
     def first(self) -> dict[str, int] | None:
         """The set; None if there is none, or finding it takes too long."""
-        for most in range(1, _CHOICES + 1):
+        for most in range(1 if self._random is None else _CHOICES, _CHOICES + 1):
             found = self._extended({}, most)
             if found is not None:
                 return {**self._own[0], **found}
@@ -106,7 +116,8 @@ class _Search:
         if self._attempt.divisor is not None:
             step = gcd(step, self._attempt.divisor)
         least = -(-min(sizes) // step)
-        return [size for size in range(step * least, step * (least + 2 * _CHOICES), step) if size not in sizes]
+        found = [size for size in range(step * least, step * (least + 2 * _CHOICES), step) if size not in sizes]
+        return found if self._random is None else self._random.sample(found, len(found))
 
     def _fits(self, name: str, size: int, chosen: dict[str, int]) -> bool:
         now = {**chosen, name: size}

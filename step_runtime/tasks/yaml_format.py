@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,10 @@ MAX_ALIASES = 100
 MAX_DEPTH = 50
 _FLOW_KEYS = {"dims", "dtype", "input_dtype", "output_dtype", "init"}
 _CODE_KEYS = {"global", "apply", "data_transform", "impl", "desc", "input_impl", "output_impl", "explanation"}
+
+
+_UNQUOTED = re.compile(r"[\[,]\s*(Buffer|Multihot)\(")
+"""A type in a list of YAML, at whose commas and brackets YAML divides it."""
 
 
 class TooLong(ValueError):
@@ -74,7 +79,9 @@ def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        raise TaskError(f"{place}: expected YAML: {getattr(error, 'problem', None) or error}") from None
+        line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
+        quotes = """; in a list, a type needs quotes: [fp32, "Buffer(fp32, [D])"]""" if _UNQUOTED.search(line) else ""
+        raise TaskError(f"{place}: expected YAML: {getattr(error, 'problem', None) or error}{quotes}") from None
     except (ValueError, RecursionError) as error:
         reason = HUGE_INT if "set_int_max_str_digits" in str(error) else error
         raise TaskError(f"{source}: expected YAML: {reason}") from None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from step_runtime.base.errors import quantity
+from step_runtime.base.errors import NON_FINITE, Diagnostic, Span, quantity
 from step_runtime.base.formats import FORMATS, Format
+from step_runtime.base.types import components_of
+from step_runtime.execution.invocation import Data
 from step_runtime.execution.number_formats import exact
+from step_runtime.tasks.task import Task
 
 TOLERANCES = {
     torch.float64: (1e-7, 1e-7),
@@ -21,6 +24,27 @@ integers and truth values; see `Format`."""
 
 _PART = 2**12
 """Numbers that are compared first: tensors that differ mostly differ there."""
+
+
+_NO_NUMBERS = "the reference gives NaN or infinity there, so the verdict is unknown; change `data_gen`"
+
+
+def mismatch(
+    task: Task, results: Sequence[Data], reference: Sequence[Data], span: Span | None, where: str
+) -> Diagnostic | None:
+    """The first output whose values differ from the reference's; `where` names sizes and seed."""
+    typed = zip(task.outputs, task.output_types, results, reference, strict=True)
+    for spec, stream, result, expected in typed:
+        for index, (a, b) in enumerate(zip(result, expected, strict=True)):
+            message = difference(a, b)
+            if message is None:
+                continue
+            part = f" (component {index})" if len(expected) > 1 else ""
+            details = (where, *tolerance(components_of(stream.dtype)[index].format))
+            beyond = differs_beyond_numbers(a, b)
+            code, hint = (NON_FINITE, _NO_NUMBERS) if beyond else ("value", None)
+            return Diagnostic("value", code, f"output {spec.name}{part} {message}", span, details, hint)
+    return None
 
 
 def close(result: Tensor, reference: Tensor) -> bool:

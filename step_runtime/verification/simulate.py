@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from step_runtime.base.errors import RuleError, Span, StepError
+from step_runtime.base.errors import Diagnostic, RuleError, Span, StepError, out_of_memory
 from step_runtime.base.shapes import Sizes, torch_shape, try_evaluate
 from step_runtime.base.types import StreamType, components_of
 from step_runtime.execution.applier import Applier, Data, StreamData, element_layout
@@ -28,6 +28,15 @@ class NodeError(StepError):
         self.cause = cause
         self.span = span
         super().__init__(str(cause))
+
+    def diagnostic(self, where: str) -> Diagnostic:
+        """The finding; `where` names sizes and seed of the run."""
+        cause = self.cause
+        if isinstance(cause, RuleError):
+            return Diagnostic("run", cause.code, cause.message, self.span, (*cause.details, where), cause.hint)
+        hint = "this is the task's own code, not the program"
+        code = "memory-limit" if out_of_memory(cause.__cause__) else "task-function"
+        return Diagnostic("run", code, str(cause), self.span, (where,), hint)
 
 
 class Pipelines(NamedTuple):

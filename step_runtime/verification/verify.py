@@ -2,32 +2,32 @@
 
 Two verifiers: the affine rule on the graph, and the simulated outputs against the task's PyTorch reference,
 at every set of sizes and seed, in float64 on both sides. A program that passes is also run at one set of sizes beyond
-the task's own, if its code allows one (`further_sizes`).
+the task's own, if its code allows one, and, if it computes with dims, at two that are drawn for it (`further_sizes`).
 """
 
 from __future__ import annotations
 
+import ast
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from random import Random
+from weakref import WeakKeyDictionary
 
 import torch
 
 from step_runtime.base.errors import (
-    NON_FINITE,
     STAGES,
     UNKNOWN,
     Diagnostic,
-    RuleError,
     RunError,
     TaskError,
     describe_error,
     out_of_memory,
 )
-from step_runtime.base.types import components_of
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.model import estimate
 from step_runtime.cost.operations import OperationCounter
@@ -43,7 +43,7 @@ from step_runtime.tasks.further_sizes import further_sets
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_program, infer_types
-from step_runtime.verification.compare import difference, differs_beyond_numbers, tolerance
+from step_runtime.verification.compare import mismatch
 from step_runtime.verification.exact.proof import ExactVerdict, Prover
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
@@ -56,11 +56,12 @@ SEEDS = (0, 1)
 _TORCH = threading.RLock()
 """Held while an author's code runs, as torch's default dtype and random state are global."""
 _RANDOM = "a function of the task uses random numbers"
+_DRAWN = 2
+"""Sets of sizes drawn for a program: of two dims of 24 sizes each, a formula meets the second at both in 1 of 576."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all at which the reference runs"
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
 _NO_MEMORY = "the run exceeded the memory limit"
-_NO_NUMBERS = "the reference gives NaN or infinity there, so the verdict is unknown; change `data_gen`"
 _LOG = logging.getLogger(__name__)
 _INTERNAL = "this is a fault of the verifier; the log has its traceback"
 
@@ -110,10 +111,11 @@ class Verifier:
         self._input = ""
         with _TORCH:
             self._instances = instances(task, dtype=dtype, before_run=before_run and self._announce)
-        self._references: dict[tuple[int, int], list[Data]] = {}
+        self._references: WeakKeyDictionary[TaskInstance, dict[int, list[Data]]] = WeakKeyDictionary()
         self._counters: dict[int, OperationCounter] = {}
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
+        self._drawn: tuple[str, list[TaskInstance]] = ("", [])
         self._applier = Applier(dtype)
         self._provers: dict[int, Prover] = {}
 
@@ -124,8 +126,7 @@ class Verifier:
         The last are those of the sizes beyond the task's own, if there are such.
         """
         with _TORCH:
-            further = [self._further] if self._further else []
-        return tuple(instance.scope for instance in (*self._instances, *further))
+            return tuple(instance.scope for instance in (*self._instances, *self._further))
 
     def verify(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program.
@@ -162,13 +163,18 @@ class Verifier:
         """
         source = read(text, self.limits)
         with _TORCH:
-            for index, instance in self._places():
+            own: list[_Checked] = []
+            for instance in self._instances:
+                checked = self._check(source, instance)
+                if isinstance(checked, list):
+                    return None
+                own.append(checked)
+            for instance in (*self._instances, *self._beyond_own(source, own)):
                 checked = self._check(source, instance)
                 if isinstance(checked, list):
                     return None
                 for seed in self._seeds:
-                    found = self._run(index, instance, checked, seed)
-                    if found is not None:
+                    if self._run(instance, checked, seed) is not None:
                         return explain_values(checked.program, checked.types, instance, seed, f"at {instance.place}")
         return None
 
@@ -180,50 +186,66 @@ class Verifier:
             if isinstance(result, list):
                 return result
             checked.append(result)
-        found = self._result(checked, self._run_all)
+        found = self._result(self._instances, checked, self._seeds)
         if found is not None:
             return [found]
-        found_beyond = self._over_limits(checked) or self._beyond(source)
+        found_beyond = self._over_limits(checked) or self._beyond(source, checked)
         return found_beyond or (self._stress(source, checked[0]) if self.task.stress else [])
 
-    def _places(self) -> Iterator[tuple[int, TaskInstance]]:
-        """The task at each set of sizes, that beyond its own last."""
-        yield from enumerate(self._instances)
-        if self._further is not None:
-            yield len(self._instances), self._further
-
     @cached_property
-    def _further(self) -> TaskInstance | None:
-        """The task at a set of sizes beyond its own, at which its code runs."""
-        for number, sizes in enumerate(further_sets(self.task)):
-            self._input = f"further set {number}"
+    def _further(self) -> list[TaskInstance]:
+        """The task at a set of sizes beyond its own; empty if its code runs at none."""
+        return self._defined(further_sets(self.task))
+
+    def _beyond_own(self, source: Source, checked: Sequence[_Checked]) -> Iterator[TaskInstance]:
+        """The task at the sizes beyond its own at which a program is tried, those that are drawn for it last."""
+        yield from self._further
+        keys = [one.described.key(whole=True) for one in checked]
+        computes = any(isinstance(node, ast.BinOp) for each in source.statements for node in ast.walk(each))
+        if not computes and len({*keys}) == 1:
+            return
+        drawn_for = "\n".join(keys)
+        if self._drawn[0] != drawn_for:
+            random = Random(f"{self.task.statement}\n{drawn_for}")
+            self._drawn = (
+                drawn_for,
+                [each for _ in range(_DRAWN) for each in self._defined(further_sets(self.task, random))],
+            )
+        yield from self._drawn[1]
+
+    def _defined(self, sets: Iterator[dict[str, int]]) -> list[TaskInstance]:
+        """The task at the first of the sets at which its code runs; empty if there is none."""
+        for sizes in sets:
+            self._input = f"sizes {sizes}"
             try:
-                instance = TaskInstance(
-                    self.task, sizes, dtype=self._dtype, before_run=self._before_run and self._announce
-                )
+                before_run = self._before_run and self._announce
+                instance = TaskInstance(self.task, sizes, dtype=self._dtype, before_run=before_run)
                 instance.sample_inputs(self._seeds[0])
-                self._references[len(self._instances), self._seeds[0]] = instance.reference()
+                self._references[instance] = {self._seeds[0]: instance.reference()}
             except (TaskError, RunError):
                 continue
-            return instance
-        return None
+            return [instance]
+        return []
 
-    def _beyond(self, source: Source) -> list[Diagnostic]:
+    def _beyond(self, source: Source, own: Sequence[_Checked]) -> list[Diagnostic]:
         """What is wrong with a program that passes at the task's own sizes, at those beyond them."""
         with _TORCH:
-            if self._further is None:
-                return []
-            checked = self._check(source, self._further)
-            if isinstance(checked, list):
-                found = [each for each in checked if each.stage != "limits"]
-            else:
-                failure = self._result([checked], self._run_further)
-                found = [failure] if failure is not None and failure.code not in _NOT_OF_PROGRAMS else []
-        where = f"at {self._further.place}"
-        return [
-            replace(each, details=(*each.details, *([] if each.stage in ("run", "value") else [where]), _BEYOND))
-            for each in found
-        ]
+            for instance in self._beyond_own(source, own):
+                checked = self._check(source, instance)
+                if isinstance(checked, list):
+                    found = [each for each in checked if each.stage != "limits"]
+                else:
+                    failure = self._result([instance], [checked], self._seeds[:1])
+                    found = [failure] if failure is not None and failure.code not in _NOT_OF_PROGRAMS else []
+                if found:
+                    where = f"at {instance.place}"
+                    return [
+                        replace(
+                            each, details=(*each.details, *([] if each.stage in ("run", "value") else [where]), _BEYOND)
+                        )
+                        for each in found
+                    ]
+        return []
 
     def exact(self, text: str) -> ExactVerdict | None:
         """The answer of exact arithmetic for a passing program, at the task's own sizes; None for a failing program.
@@ -280,12 +302,12 @@ class Verifier:
         return []
 
     def _result(
-        self, checked: Sequence[_Checked], run: Callable[[Sequence[_Checked]], Diagnostic | None]
+        self, places: Sequence[TaskInstance], checked: Sequence[_Checked], seeds: Sequence[int]
     ) -> Diagnostic | None:
-        """The result of running; remembered for programs with one graph at every set of sizes."""
-        key = (run.__name__, *(one.described.key(whole=True) for one in checked))
+        """The result of running at some sets of sizes; remembered for programs with one graph at each of them."""
+        key = (*(place.place for place in places), *(one.described.key(whole=True) for one in checked))
         if key not in self._results:
-            found = run(checked)
+            found = self._run_all(places, checked, seeds)
             if not self._remember or (found is not None and found.stage == "run"):
                 # It names a place in this text, and another text may reach a different failure first.
                 return found
@@ -293,31 +315,28 @@ class Verifier:
         known = self._results[key]
         return known and replace(known, span=checked[0].program.result_span)
 
-    def _run_all(self, checked: Sequence[_Checked]) -> Diagnostic | None:
+    def _run_all(
+        self, places: Sequence[TaskInstance], checked: Sequence[_Checked], seeds: Sequence[int]
+    ) -> Diagnostic | None:
         with _TORCH:
-            for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
-                for seed in self._seeds:
-                    self._input = f"set {index}, seed {seed}"
-                    found = self._run(index, instance, one, seed)
+            for instance, one in zip(places, checked, strict=True):
+                for seed in seeds:
+                    self._input = f"{instance.place}, seed {seed}"
+                    found = self._run(instance, one, seed)
                     if found is not None:
                         return found
         return None
-
-    def _run_further(self, checked: Sequence[_Checked]) -> Diagnostic | None:
-        assert self._further is not None
-        self._input = f"further sizes, seed {self._seeds[0]}"
-        return self._run(len(self._instances), self._further, checked[0], self._seeds[0])
 
     def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
         """The checks that need no run, at one set of sizes."""
         program, types, found = check_program(source, instance.scope, self.limits, self._dtype.itemsize)
         return found or _Checked(program, types)
 
-    def _run(self, index: int, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:
-        inputs = instance.sample_inputs(seed)
-        if (index, seed) not in self._references:
-            self._references[index, seed] = instance.reference()
-        reference = self._references[index, seed]
+    def _run(self, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:
+        inputs, references = instance.sample_inputs(seed), self._references.setdefault(instance, {})
+        if seed not in references:
+            references[seed] = instance.reference()
+        reference = references[seed]
         where = f"at {instance.place}, seed {seed}"
         self._applier.deadline = Deadline.after(self.limits.seconds)
         try:
@@ -326,13 +345,13 @@ class Verifier:
                 torch.default_generator.manual_seed(seed)
                 enter = partial(self._enter, checked.described) if self._before_run is not None else None
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
-                found = self._compare(results, reference, checked.program, where)
+                found = mismatch(self.task, results, reference, checked.program.result_span, where)
                 # Nothing else uses this generator.
                 random = found and not torch.equal(
                     torch.default_generator.get_state(), torch.Generator().manual_seed(seed).get_state()
                 )
         except NodeError as error:
-            return _run_failure(error, where)
+            return error.diagnostic(where)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -348,20 +367,6 @@ class Verifier:
         op = described.program.nodes[index].op
         if op.functions():
             self._announce(print_primitive(op), described.nodes[index])
-
-    def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
-        typed = zip(self.task.outputs, self.task.output_types, results, reference, strict=True)
-        for spec, stream, result, expected in typed:
-            for index, (a, b) in enumerate(zip(result, expected, strict=True)):
-                message = difference(a, b)
-                if message is not None:
-                    part = f" (component {index})" if len(expected) > 1 else ""
-                    message = f"output {spec.name}{part} {message}"
-                    details = (where, *tolerance(components_of(stream.dtype)[index].format))
-                    if differs_beyond_numbers(a, b):
-                        return Diagnostic("value", NON_FINITE, message, program.result_span, details, _NO_NUMBERS)
-                    return Diagnostic("value", "value", message, program.result_span, details)
-        return None
 
 
 def verify(
@@ -394,12 +399,3 @@ def _verdict(found: Sequence[Diagnostic], start: float) -> Verdict:
     seconds = time.perf_counter() - start
     stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index) if found else None
     return Verdict(not found, stage, tuple(found), seconds)
-
-
-def _run_failure(error: NodeError, where: str) -> Diagnostic:
-    cause = error.cause
-    if isinstance(cause, RuleError):
-        return Diagnostic("run", cause.code, cause.message, error.span, (*cause.details, where), cause.hint)
-    hint = "this is the task's own code, not the program"
-    code = "memory-limit" if out_of_memory(cause.__cause__) else "task-function"
-    return Diagnostic("run", code, str(cause), error.span, (where,), hint)

@@ -146,6 +146,16 @@ def test_of_its_folder_a_task_reads_what_is_in_sight(confined: WorkerPool, tmp_p
         assert found.startswith(expected), name
 
 
+@pytest.mark.parametrize(("text", "named"), [("fns_from: {}\n", True), ('test_name: "x\nfns_from: {}\n"\n', False)])
+def test_the_file_of_functions_is_what_yaml_says(text: str, named: bool, tmp_path: Path) -> None:
+    """A line in another text of a task lets its code read nothing; the control is the key itself."""
+    (tmp_path / "t").mkdir()
+    task, secret = tmp_path / "t" / "task.yaml", tmp_path / "secret"
+    task.write_text(text.format("../secret"))
+    assert (str(task.parent / "../secret") in limits.files_of(str(task))) is named
+    assert str(secret) not in limits.files_of(str(task))
+
+
 def test_what_is_allowed_to_be_read_is(tmp_path: Path, task: Task) -> None:
     """And no more than read; what lies beside it is not."""
     (tmp_path / "allowed").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import dspy
 import pytest
 
+from pipeline.base.errors import UsageError
 from pipeline.verification.cache import VerdictStore, user_key
 from pipeline.verification.metric import Metric
 from step_runtime import Verifier, loads_task
@@ -155,6 +157,30 @@ def test_a_changed_entry_costs_one_warning(tmp_path: Path) -> None:
         assert len(caught) == 1
         store.put("task", "a", failed)
         assert store.get("task", "a") == failed  # the control: written again, it is believed
+
+
+PLANTED = {
+    "a view without end": "CREATE VIEW verdicts AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
+    " SELECT 'k' AS key, n AS verdict, 'm' AS mac FROM r",
+    "a computed column": "CREATE TABLE verdicts (key TEXT PRIMARY KEY, verdict TEXT AS (hex(zeroblob(1000000000))),"
+    " mac TEXT)",
+    "a trigger": "CREATE TABLE verdicts (key TEXT PRIMARY KEY, verdict TEXT, mac TEXT) WITHOUT ROWID; CREATE TRIGGER t"
+    " AFTER INSERT ON verdicts BEGIN DELETE FROM verdicts; END",
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_database_does_not_run(name: str, tmp_path: Path) -> None:
+    """It is refused before anything is looked up; the control is a database that was written here."""
+    for _ in range(2):
+        with VerdictStore(tmp_path) as store:
+            assert store.get("task", "program") is None
+    [path] = tmp_path.glob("*.db")
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(PLANTED[name])
+    with pytest.raises(UsageError, match="it holds something else than verdicts; move it away"):
+        VerdictStore(tmp_path)
 
 
 def test_an_entry_cannot_be_copied_to_another_program(tmp_path: Path) -> None:

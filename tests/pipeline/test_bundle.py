@@ -92,7 +92,7 @@ def test_a_folder_without_a_bundle_and_a_damaged_one_are_reported(
     """In one line, with exit code 2; so is a command without a task."""
     (made / "bundle.json").write_text('{"format": 1}')
     assert run("--check", str(made)) == 2
-    assert "expected what pipeline.bundle writes: task: Field required" in capsys.readouterr().err
+    assert "expected what pipeline.bundle writes: task: this key is missing" in capsys.readouterr().err
     (made / "bundle.json").unlink()
     assert run("--check", str(made)) == 2
     assert "cannot read the bundle: No such file" in capsys.readouterr().err

@@ -51,6 +51,11 @@ FILES = {
     "changes a file's owner": "os.chown(file, os.getuid(), -1)",
     "changes a file's attributes": "os.setxattr(file, 'user.x', b'x')",
     "is told of changes": "call('inotify_add_watch', libc.inotify_init(), folder.encode(), 0xfff)",
+    "is told of changes by a signal": "fcntl.fcntl(os.open(os.path.dirname(os.__file__), 0), fcntl.F_NOTIFY, 2)",
+    "locks a file that it may read": "fcntl.flock(open(readable), fcntl.LOCK_EX)",
+    "locks a part of it": "fcntl.lockf(open(readable), fcntl.LOCK_SH)",
+    "locks it for an open file": "fcntl.fcntl(open(readable), 37, b'\\0' * 32)",
+    "has those wait who open it": "fcntl.fcntl(open(readable), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
     "reads who uses the machine": "open('/etc/passwd').read()",
     "reads what is mounted": "open('/proc/self/mounts').read()",
     "lists the network's devices": "os.listdir('/sys/class/net')",
@@ -85,11 +90,20 @@ PROCESSES = {
     "reads about itself": "open('/proc/self/status').read()",
     "has memory under a name": "name = '/dev/shm/adaptive-step'; open(name, 'w').close(); os.unlink(name)",
     "has memory that counts for nobody": "os.memfd_create('x')",
+    "has a large buffer": "socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)",
+    "has a large pipe": "fcntl.fcntl(os.pipe()[1], 1031, 2**17)",
     "has a key that others read": "system(250, 0, -3, 1)",
     "has memory of which it is told": "system(323, 1)",
-    "has memory that others share": "call('shmget', 0x5eed, 4096, 0o1600)",
-    "has messages that others read": "call('msgget', 0x5eed, 0o1600)",
-    "has a queue that others read": "call('mq_open', b'/own', os.O_CREAT | os.O_RDWR, 0o600, None)",
+    "has memory that others share": """
+        call('shmget', os.getpid(), 4096, 0o1600); call('shmctl', libc.shmget(os.getpid(), 0, 0), 0, None)
+    """,
+    "has messages that others read": """
+        call('msgget', os.getpid(), 0o1600); call('msgctl', libc.msgget(os.getpid(), 0), 0, None)
+    """,
+    "has a queue that others read": """
+        name = f'/own-{os.getpid()}'.encode()
+        call('mq_open', name, os.O_CREAT | os.O_RDWR, 0o600, None); call('mq_unlink', name)
+    """,
     "has another view of the system": "call('unshare', 0x10000000)",
     "has the kernel signal its parent": "fcntl.fcntl(0, fcntl.F_SETOWN, parent)",
 }

@@ -73,7 +73,7 @@ outputs:
 """
 GROWTH = 1.25
 """Times the memory, or the open files, of the run's second quarter that its last one may have."""
-LONG = 3000
+LONG = 9000
 """Samples from which on a run says something of growth."""
 
 

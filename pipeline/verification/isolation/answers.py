@@ -36,6 +36,8 @@ _RAISING = "step_runtime."
 """The package whose exceptions an answer may name; those of the pipeline end a command with their message."""
 _LARGEST_KEY = 2**60
 """Larger integers could all have one hash, and a set of them would take for ever."""
+_LARGEST_FLOAT = 1e300
+"""No time or cost is beyond; what is no number at all, or infinite, is no value of JSON either."""
 _SHOWN = (type(None), bool, int, float, str)
 
 
@@ -69,8 +71,8 @@ def read(answer: bytes) -> tuple[bool, Any]:
         if answer[:1] == _RAISED and isinstance(kind, str) and isinstance(message, str):
             return False, _exception(kind, message)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, ImportError) as error:
-        raise ValueError(f"not an answer: {error}") from error
-    raise ValueError("not an answer")
+        raise ValueError(f"gave something that is not an answer: {str(error).partition(chr(10))[0]}") from error
+    raise ValueError("gave something that is not an answer")
 
 
 def _exception(name: str, message: str) -> Exception:
@@ -106,8 +108,8 @@ class _Encoder:
         return self._other(value, kind)
 
     def _other(self, value: Any, kind: type) -> Any:
-        if hasattr(kind, "model_validate_json"):
-            return ["model", _name(kind), value.model_dump_json()]
+        if hasattr(kind, "model_validate"):
+            return ["model", _name(kind), value.model_dump(mode="json")]
         if kind.__module__ == "step_runtime.base.functions" and kind.__name__ == "DeclaredFn":
             if id(value) in self._seen:
                 return ["same", self._seen[id(value)]]
@@ -154,8 +156,8 @@ class _Decoder:
         match tag, parts:
             case "dict", _:
                 return {_key(self.decoded(key)): self.decoded(item) for key, item in parts}
-            case "model", [str(name), str(text)]:
-                return _named(name).model_validate_json(text)
+            case "model", [str(name), dict(content)]:
+                return _named(name).model_validate(content)
             case "same", [int(number)]:
                 return self._functions[number]
             case "function", _:
@@ -308,7 +310,7 @@ def conforms(value: Any, hint: Any) -> bool:
     if hint is None or hint is type(None):
         return value is None
     if hint is float:
-        return type(value) in (int, float)
+        return type(value) in (int, float) and abs(value) < _LARGEST_FLOAT
     if hint in (bool, int, str):
         return type(value) is hint
     if isinstance(origin, type):

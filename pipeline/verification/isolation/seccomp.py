@@ -34,8 +34,9 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 _NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """Flags of `clone` for new namespaces; 0x80 is no flag of it, but of its successor."""
-_OWNER_COMMANDS = (fcntl.F_SETOWN, 15, 10) if sys.platform == "linux" else ()
-"""`fcntl` commands, F_SETOWN_EX and F_SETSIG among them, by which the system signals another process."""
+_COMMANDS = (fcntl.F_SETOWN, 15, 10, 6, 7, 37, 38, 1024, 1026, 1031) if sys.platform == "linux" else ()
+"""`fcntl` commands by which the system signals another process, F_SETOWN_EX and F_SETSIG among them; locks and leases
+on files, for which others wait, of a description too; F_NOTIFY; and F_SETPIPE_SZ, memory in no process's account."""
 _OWNER_CONTROLS = (0x8901, 0x8902)
 _KIND = 0xF
 """The bits of a socket's type without its flags."""
@@ -89,7 +90,7 @@ def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[I
         "memfd_create": [_refuse(errno.ENOSYS)],  # memory that is in no process's account
         # A datagram socket of a pair could still send to any address.
         "socketpair": _all_of((0, socket.AF_UNIX, None), (1, socket.SOCK_STREAM, _KIND)),
-        "fcntl": _never(1, _OWNER_COMMANDS),
+        "fcntl": _never(1, _COMMANDS),
         "ioctl": _never(1, _OWNER_CONTROLS),
         "setpriority": _all_of((0, os.PRIO_PROCESS, None), (1, 0, None)),
     }

@@ -13,15 +13,15 @@ _X86_64 = {
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_open": 434, "pidfd_getfd": 438,
     "pidfd_send_signal": 424, "kcmp": 312, "process_madvise": 440, "process_mrelease": 448, "move_pages": 279,
     "migrate_pages": 256, "ioprio_set": 251,
-    # sockets, a pair of them excepted
-    "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
+    # sockets, a pair of them excepted, whose buffers stay small
+    "setsockopt": 54, "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
     # messages, semaphores and memory that outlive a process, or that others reach
     "mq_open": 240, "mq_unlink": 241, "mq_timedsend": 242, "mq_timedreceive": 243, "mq_notify": 244,
     "mq_getsetattr": 245, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "semget": 64, "semop": 65,
     "semtimedop": 220, "semctl": 66, "shmget": 29, "shmat": 30, "shmctl": 31, "add_key": 248, "request_key": 249,
     "keyctl": 250,
-    # attributes of files, and to be told of changes, about which Landlock says nothing
-    "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
+    # attributes of files, locks, and to be told of changes, about which Landlock says nothing
+    "flock": 73, "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
     "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198,
     "fremovexattr": 199, "getxattr": 191, "lgetxattr": 192, "fgetxattr": 193, "listxattr": 194, "llistxattr": 195,
     "flistxattr": 196, "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "inotify_init": 253,
@@ -51,17 +51,17 @@ _AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_open": 434, "pidfd_getfd": 438,
     "pidfd_send_signal": 424, "kcmp": 272, "process_madvise": 440, "process_mrelease": 448, "move_pages": 239,
     "migrate_pages": 238, "ioprio_set": 30,
-    # sockets, a pair of them excepted
-    "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
+    # sockets, a pair of them excepted, whose buffers stay small
+    "setsockopt": 208, "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
     # messages, semaphores and memory that outlive a process, or that others reach
     "mq_open": 180, "mq_unlink": 181, "mq_timedsend": 182, "mq_timedreceive": 183, "mq_notify": 184,
     "mq_getsetattr": 185, "msgget": 186, "msgsnd": 189, "msgrcv": 188, "msgctl": 187, "semget": 190, "semop": 193,
     "semtimedop": 192, "semctl": 191, "shmget": 194, "shmat": 196, "shmctl": 195, "add_key": 217,
     "request_key": 218, "keyctl": 219,
-    # attributes of files, and to be told of changes, about which Landlock says nothing
-    "fchmod": 52, "fchmodat": 53, "fchown": 55, "fchownat": 54, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
-    "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "getxattr": 8, "lgetxattr": 9, "fgetxattr": 10,
-    "listxattr": 11, "llistxattr": 12, "flistxattr": 13, "utimensat": 88, "inotify_init1": 26,
+    # attributes of files, locks, and to be told of changes, about which Landlock says nothing
+    "flock": 32, "fchmod": 52, "fchmodat": 53, "fchown": 55, "fchownat": 54, "setxattr": 5, "lsetxattr": 6,
+    "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "getxattr": 8, "lgetxattr": 9,
+    "fgetxattr": 10, "listxattr": 11, "llistxattr": 12, "flistxattr": 13, "utimensat": 88, "inotify_init1": 26,
     "inotify_add_watch": 27, "fanotify_init": 262, "fanotify_mark": 263,
     # calls in the kernel's own threads, past a filter, and code in the kernel
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "bpf": 280, "perf_event_open": 241,

@@ -59,7 +59,7 @@ def test_the_run_of_an_ablation_records_its_plan() -> None:
     ("text", "message"),
     [
         (recorded(version=2), "the run's request is of version 2; this code reads version 1"),
-        (recorded(telepathy=True), "options.telepathy: Extra inputs are not permitted"),
+        (recorded(telepathy=True), "options.telepathy: unknown key"),
         (recorded(samples=0), "options.samples: expected a whole number of 1 or more, got 0"),
     ],
 )

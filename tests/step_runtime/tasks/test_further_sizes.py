@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from step_runtime import Task, loads_task
@@ -63,3 +65,11 @@ def test_three_sets_on_a_line_get_a_fourth_beside_it() -> None:
     """N is M + 1 in all three sets, and not at the further one."""
     further = next(further_sets(task("M, N", "{M: [2, 4, 6], N: [3, 5, 7]}")))
     assert further["N"] > further["M"] + 1
+
+
+def test_drawn_sets_keep_what_is_common_and_follow_the_seed() -> None:
+    """One seed draws one set, other seeds others, also where three sets of an author's own need no further one."""
+    given = task("M, N", "{M: [2, 4, 6], N: [4, 8, 24]}")
+    drawn = [next(further_sets(given, Random(seed))) for seed in (1, 1, *range(20))]
+    assert drawn[0] == drawn[1] and len({tuple(each.items()) for each in drawn}) > 10
+    assert all(each["N"] % each["M"] == 0 and each["N"] % 4 == 0 for each in drawn)

@@ -52,3 +52,11 @@ def test_a_repeated_key_is_refused_with_both_lines() -> None:
     """YAML itself would silently keep the later one."""
     with pytest.raises(TaskError, match=r"x.yaml:3: duplicate key 'a'; line 1 has it already"):
         load("a: 1\nb: 2\na: 3\n", "x.yaml")
+
+
+def test_a_type_that_yaml_divides_is_said_to_need_quotes() -> None:
+    """In a list, YAML ends it at its comma; other faults of YAML get no such advice."""
+    with pytest.raises(TaskError, match=r"x.yaml:1:.*; in a list, a type needs quotes: "):
+        load("input_dtype: [Buffer(fp32, [D]), fp32]\n", "x.yaml")
+    with pytest.raises(TaskError, match=r"^(?!.*quotes)"):
+        load("dims: [M, [N]\n", "x.yaml")

@@ -336,7 +336,7 @@ def test_sizes_and_seeds_are_reported() -> None:
     """Two sets of sizes and two seeds are tried, and one set beyond the task's own; nothing less by default."""
     verifier = general_verifier()
     verifier.verify(GENERAL_SOLUTION)
-    assert sorted(verifier._references) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+    assert [sorted(seeds) for seeds in verifier._references.values()] == [[0, 1], [0, 1], [0]]
 
 
 def test_verdicts_are_the_same_from_many_threads() -> None:
@@ -367,24 +367,37 @@ def test_a_run_rule_that_only_the_data_breaks_is_a_verdict() -> None:
 
 
 SUM_TIMES_N = task_of("input_data['E0'] * N_value", "return [state[0] + input[0]]")
+TIMES = "return step.Accum(fn=fn_0, b=1).apply(step.Repeat(n={}).apply(E0))"
 
 
-@pytest.mark.parametrize(("factor", "right"), [("N", True), ("22 - 3*M", False), ("22 - 3*M_value", False)])
-def test_a_factor_that_is_right_at_the_own_sizes_alone_fails_beyond_them(factor: str, right: bool) -> None:
-    """At both default sets 22 - 3M is N; the verdict names the sizes at which it is not."""
-    text = f"return step.Accum(fn=fn_0, b=1).apply(step.Repeat(n={factor}).apply(E0))"
-    verdict = Verifier(SUM_TIMES_N).verify(text)
-    assert verdict.passed is right
-    if not right:
-        rendered = verdict.render(text)
-        assert "M=7, N=5" in rendered and "beyond the task's own" in rendered
+THROUGH_THREE = "82 - 25*M{0} + 2*M{0}*M{0}"
+"""N at both default sets and at the further one, at which M is 7 and N is 5."""
+
+
+@pytest.mark.parametrize("factor", ["N", "N_value", "N + M - M"])
+def test_a_factor_that_is_the_dim_passes(factor: str) -> None:
+    """At all sizes at which it is tried."""
+    assert Verifier(SUM_TIMES_N).verify(TIMES.format(factor)).passed
+
+
+@pytest.mark.parametrize(
+    "factor", ["22 - 3*M", "22 - 3*M_value", THROUGH_THREE.format(""), THROUGH_THREE.format("_value")]
+)
+def test_a_factor_that_fits_the_sizes_alone_fails_beyond_them(factor: str) -> None:
+    """A line through both default sets, a parabola through the further one, too; the verdict names the sizes."""
+    verifier, text = Verifier(SUM_TIMES_N), TIMES.format(factor)
+    assert verifier.verify(TIMES.format("N_value")).passed  # whose graphs at the default sizes may be the same
+    verdict = verifier.verify(text)
+    assert not verdict.passed
+    rendered = verdict.render(text)
+    assert ("M=7, N=5" in rendered) is ("22" in factor) and "beyond the task's own" in rendered
+    assert "the reference" in (verifier.explain_values(text) or "")
 
 
 def test_a_program_names_only_dims_that_something_in_the_task_has() -> None:
     """K has a default size, at which a program that names it could be right by chance; the message has the dims."""
     for factor in ("K - 2", "K_value - 2"):
-        text = f"return step.Accum(fn=fn_0, b=1).apply(step.Repeat(n={factor}).apply(E0))"
-        (finding,) = Verifier(SUM_TIMES_N).verify(text).diagnostics
+        (finding,) = Verifier(SUM_TIMES_N).verify(TIMES.format(factor)).diagnostics
         assert finding.code == "name" and finding.hint == "nothing in the task is of size K; its dims are M, N"
 
 
