@@ -24,7 +24,7 @@ from step_runtime.base.errors import TaskError
 MOST_SHOWN = 5
 """Refusals that a message names; the JSON object has all."""
 
-LIMITS = ((5.0, 2), (1.0, 4))
+LIMITS = ((5.0, 2), (2.0, 4))
 """Processor time of a claim in seconds, and how many may be lost at it, or wait ten times as long, before it ends."""
 UNJUDGED = "not judged, as too many programs before it were lost at a limit"
 
@@ -87,7 +87,7 @@ def refusals(
             for future in as_completed(asked):
                 reasons[asked[future]], limited = _answer(future, spoken.stages)
                 lost += limited
-                if time.monotonic() - told >= _SECONDS:
+                if time.monotonic() - told >= _SECONDS and len(reasons) < len({*keys}):
                     told = time.monotonic()
                     progress(f"{len(reasons):,} of {len({*keys}):,} programs from elsewhere are verified")
                 if lost == most:
