@@ -18,24 +18,29 @@ class Deadline:
         seconds: The limit of processor time, for messages.
         processor: `time.thread_time()` at which it is used up.
         wall: `time.monotonic()` at which waiting ends.
+        earliest: `time.monotonic()` before which neither can be: reading processor time takes the kernel's turn.
     """
 
     seconds: float
     processor: float
     wall: float
+    earliest: float
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
         """So many seconds of this thread's processor time from now, or `PATIENCE` times as many by the clock."""
-        return cls(seconds, time.thread_time() + seconds, time.monotonic() + PATIENCE * seconds)
+        now = time.monotonic()
+        return cls(seconds, time.thread_time() + seconds, now + PATIENCE * seconds, now + seconds)
 
     @classmethod
     def at(cls, wall: float) -> Deadline:
         """A moment of `time.monotonic()`, whatever processor time is used until then."""
-        return cls(inf, inf, wall)
+        return cls(inf, inf, wall, wall)
 
     def passed(self) -> str | None:
         """The exceeded limit, in words; None while there is time left."""
+        if time.monotonic() < self.earliest:
+            return None
         if time.thread_time() > self.processor:
             return f"{self.seconds:g} s of processor time"
         if time.monotonic() > self.wall:

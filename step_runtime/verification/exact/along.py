@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from step_runtime.verification.exact import arithmetic, extremes, truth
-from step_runtime.verification.exact.choices import ranked
+from step_runtime.verification.exact.choices import place_of_one, ranked
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.pointwise import absolute, get, sigmoid
 from step_runtime.verification.exact.reductions import (
@@ -21,7 +21,7 @@ from step_runtime.verification.exact.reductions import (
     summed,
     variance,
 )
-from step_runtime.verification.exact.value import Value, joined
+from step_runtime.verification.exact.value import NONE, Value, joined
 
 _FLOAT = torch.float64
 Args = Sequence[Operand]
@@ -141,12 +141,14 @@ def argument(least: bool) -> Rule:
 
     def rule(args: Args, kwargs: Options, result: Result) -> Value | None:
         value = value_of(args[0])
-        dim, keep = get(args, kwargs, 1, "dim"), bool(get(args, kwargs, 2, "keepdim", False))
+        dim = get(args, kwargs, 1, "dim")
         if dim is None:
             value, dim = value.parts(lambda part: part.reshape(*part.shape[:2], -1)), 0
-        _, places = ranked(value, dim, 1, largest=not least, name="first place")
-        at = dims_of(value, dim)[0] + 2
-        places = places if keep else places.parts(lambda part: part.squeeze(at))
+        if value.roots is not None and bool((value.roots[:1] != NONE).all()):
+            value = value.plain(data=value.roots)  # roots have the order of the numbers
+        places = None if least else place_of_one(value, dim)
+        if places is None:
+            _, places = ranked(value, dim, 1, largest=not least, name="first place")
         return places.parts(lambda part: part.reshape(*part.shape[:2], *result.shape))
 
     return rule

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import residues
-from step_runtime.verification.exact.residues import WORLDS, fingerprint, moduli, symbols
+from step_runtime.verification.exact.residues import WORLDS, fingerprint, level, moduli, symbols
 from step_runtime.verification.exact.value import (
     NONE,
     Unknown,
@@ -18,7 +18,6 @@ from step_runtime.verification.exact.value import (
     broadcast,
     fixed,
     fresh,
-    level,
     same,
 )
 
@@ -76,7 +75,7 @@ def settled(data: Tensor, known: Tensor, dtype: torch.dtype, degree: Degree, *op
         none = none & ~operand.known.isnan()
     if bool(none.any()):
         data = torch.where(none, fresh(data), data)
-    return Value(data, known, dtype, degree=degree)
+    return Value(data, known, dtype, degree=degree, logged=any(operand.logged for operand in operands))
 
 
 def infinite(value: Value) -> Tensor:
@@ -98,6 +97,8 @@ def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
 def _with_logs(found: Value, *terms: Value) -> Value:
     """A sum whose terms contain logarithms: the logarithm of the product of their exponentials."""
     product, some = None, None
+    if any(_scaled(term) for term in terms):
+        return found
     for term in terms:
         own = raised(term)
         has = term.logs[:1] != NONE if term.logs is not None else torch.zeros_like(term.data[:1], dtype=torch.bool)
@@ -105,30 +106,42 @@ def _with_logs(found: Value, *terms: Value) -> Value:
         some = has if some is None else some | has
     if product is None or some is None:
         return found
-    return logarithmic(found, product, some & ~infinite(found))
+    return logarithmic(found, product, some & ~infinite(found), summed=True)
 
 
-def logarithmic(found: Value, exponentials: Tensor, some: Tensor) -> Value:
-    """The value in some places of which are the logarithms of these numbers."""
+def logarithmic(found: Value, exponentials: Tensor, some: Tensor, *, summed: bool = False) -> Value:
+    """The value in some places of which are the logarithms of these numbers.
+
+    With `summed`, its residues are sums of logarithms already; they stay unless sums are gathered.
+    """
     exponentials, data = broadcast(exponentials, found.data)
     one = some & (level(exponentials) == 1).all(0, keepdim=True)
     zero = some & (level(exponentials) == 0).all(0, keepdim=True)
-    own = torch.where(one, 0, symbols("log", fingerprint(exponentials)))
+    own = data if summed and residues.laws() != "gathered" else _log_residues(exponentials)
+    own = torch.where(one, 0, own)
     own = torch.where(zero, residues.constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
     known = torch.where(one, 0.0, torch.where(zero, -torch.inf, found.known))
     logs = torch.where(some & ~one & ~zero, exponentials, NONE)
-    return replace(found, data=torch.where(some, own, data), known=known, logs=logs)
+    return replace(found, data=torch.where(some, own, data), known=known, logs=logs, logged=True)
+
+
+def _log_residues(numbers: Tensor) -> Tensor:
+    found = symbols("log", fingerprint(numbers))
+    if residues.laws() != "discrete":
+        return found
+    nought = numbers[:-WORLDS] == 0
+    return torch.cat((found[:WORLDS], torch.where(nought, found[WORLDS:], residues.logarithm(numbers))))
 
 
 def negative(value: Value) -> Value:
     """The opposite."""
     data = (moduli(value.data) - value.data) % moduli(value.data)
-    found = Value(data, -value.known, value.dtype, degree=value.degree)
+    found = Value(data, -value.known, value.dtype, degree=value.degree, logged=value.logged)
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~infinite(found)
-        found = logarithmic(found, residues.inverse(torch.where(some, value.logs, 1)), some)
+        found = logarithmic(found, residues.inverse(torch.where(some, value.logs, 1)), some, summed=True)
     if value.extremes is not None:
-        prime = residues.PRIMES[0]
+        prime = residues.PRIMES[residues.compared()]
         turned = torch.where(value.extremes == NONE, NONE, (prime - value.extremes) % prime)
         found = replace(found, extremes=turned, least=not value.least)
     return found
@@ -171,7 +184,7 @@ def _multiple(found: Value, whole: Value, value: Value) -> Value:
         if bool(here.any()):
             base, before = torch.where(here, logs, 1), found.logs
             powers = residues.power(base if times > 0 else residues.inverse(base), abs(times))
-            found = logarithmic(found, powers, here)
+            found = logarithmic(found, powers, here, summed=True)
             if before is not None and found.logs is not None:
                 found = replace(found, logs=torch.where(here, found.logs, before))
     return found
@@ -182,9 +195,12 @@ def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Ten
     both = (first[:1] != NONE) & (second[:1] != NONE)
     equal = both & same(one.data, other.data)
     squares = torch.where(both, first * second % moduli(first), NONE)
-    data = torch.where(both, symbols("root", fingerprint(squares)), found.data)
+    data, degree = found.data, found.degree
+    if residues.laws() == "gathered":
+        data = torch.where(both, symbols("root", fingerprint(squares)), data)
+        degree = (1.0, 0.0) if bool((both & ~equal).all()) else degree
     data = torch.where(equal, first, data)
-    return replace(found, data=data, roots=torch.where(equal, NONE, squares))
+    return replace(found, data=data, roots=torch.where(equal, NONE, squares), degree=degree)
 
 
 def reciprocal(value: Value, dtype: torch.dtype) -> Value:
@@ -195,11 +211,12 @@ def reciprocal(value: Value, dtype: torch.dtype) -> Value:
     if bool(zero.any()):
         data = torch.where(zero, fresh(data), data)
     found = settled(data, known, dtype, (value.degree[1], value.degree[0]), value)
-    if value.roots is not None:
+    if value.roots is not None and residues.laws() == "gathered":
         some = value.roots[:1] != NONE
         roots = torch.where(some, residues.inverse(value.roots), NONE)
         data = torch.where(some, symbols("root", fingerprint(roots)), found.data)
-        found = replace(found, data=data, roots=roots)
+        degree = (1.0, 0.0) if bool(some.all()) else found.degree
+        found = replace(found, data=data, roots=roots, degree=degree)
     return found
 
 
@@ -209,7 +226,13 @@ def divide(one: Value, other: Value, dtype: torch.dtype) -> Value:
 
 
 def raised(value: Value) -> Tensor:
-    """The residues of exponentials: products of sums, those of logarithms what these were of, 0 for minus infinity."""
+    """The residues of exponentials: products of sums, those of logarithms what these were of, 0 for minus infinity.
+
+    Raises:
+        Unknown: A discrete logarithm is scaled, and might be that of an opposite.
+    """
+    if _scaled(value):
+        raise Unknown("an exponential of a multiple of a logarithm")
     upper = residues.exponential(value.data)
     last = symbols("exp", fingerprint(value.data))[WORLDS * (residues.LEVELS - 1) :]
     nought = (level(value.data) == 0).all(0, keepdim=True)
@@ -219,11 +242,18 @@ def raised(value: Value) -> Tensor:
     return torch.where(value.known == -torch.inf, 0, found)
 
 
+def _scaled(value: Value) -> bool:
+    """Whether some numbers may have multiples of discrete logarithms, which are those of opposites too."""
+    if not value.logged or residues.laws() != "discrete":
+        return False
+    return value.logs is None or bool((value.known.isnan() & (value.logs[:1] == NONE)).any())
+
+
 def exponential(value: Value, dtype: torch.dtype) -> Value:
     """The exponential."""
     one = (level(value.data) == 0).all(0, keepdim=True)
     known = torch.where(one, 1.0, value.known.exp())
-    return settled(raised(value), known, dtype, (value.degree[0] + 1, value.degree[0] + 1), value)
+    return settled(raised(value), known, dtype, (sum(value.degree) + 1, 0.0), value)
 
 
 def logarithm(value: Value, dtype: torch.dtype) -> Value:
@@ -251,6 +281,8 @@ def power(value: Value, exponent: Value, dtype: torch.dtype) -> Value:
     if times is not None and 2 * times == int(2 * times) and abs(times) <= 32:
         return _half_power(value, int(2 * times), dtype)
     if base is not None and residues.smooth(base):
+        if _scaled(replace(exponent, logs=None)):
+            raise Unknown("a power by a logarithm")
         upper = residues.exponential(exponent.data, str(int(base)))
         last = symbols(f"power of {base}", fingerprint(exponent.data))[WORLDS * (residues.LEVELS - 1) :]
         return settled(torch.cat((upper, last)), base**exponent.known, dtype, exponent.degree, exponent)

@@ -9,8 +9,8 @@ import torch
 from step_runtime.verification.exact import arithmetic, truth
 from step_runtime.verification.exact.operands import Operand, Result
 from step_runtime.verification.exact.reductions import extreme, summed
-from step_runtime.verification.exact.residues import fingerprint, mixed, symbols
-from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, spread
+from step_runtime.verification.exact.residues import fingerprint, mixed, moduli, set_places, symbols
+from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, spread
 
 
 def chosen(value: Value, hot: Value, dim: int) -> Value:
@@ -93,6 +93,19 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         data = symbols(f"{name} {rank} {largest}", ordered)
         places.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), torch.int64))
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
+
+
+def place_of_one(value: Value, dim: int) -> Value | None:
+    """The place of the only 1 along a dim of truth values; None of others."""
+    rows = value.parts(lambda part: part.movedim(dim % max(1, len(value.shape)) + 2, -1)).plain()
+    size = rows.shape[-1] if rows.shape else 0
+    if not value.bits or not bool(same(rows.data.sum(-1) % moduli(rows.data.sum(-1)), torch.ones(1, 1).long()).all()):
+        return None
+    found = summed(
+        arithmetic.multiply(rows, fixed(torch.arange(size)), torch.int64), [len(rows.shape) - 1], torch.int64
+    )
+    set_places(found.data, rows.data.movedim(-1, 1))
+    return found
 
 
 def _zeros(like: Value, dtype: torch.dtype) -> Value:

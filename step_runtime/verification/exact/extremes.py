@@ -9,8 +9,8 @@ from torch import Tensor
 
 from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.arithmetic import NAN, negative
-from step_runtime.verification.exact.residues import CHANNELS, WORLDS, fingerprint, symbols
-from step_runtime.verification.exact.value import NONE, Value, aligned, common_shape, level
+from step_runtime.verification.exact.residues import CHANNELS, WORLDS, fingerprint, level, symbols
+from step_runtime.verification.exact.value import NONE, Value, aligned, common_shape
 
 
 def _members(value: Value) -> Tensor:
@@ -87,7 +87,8 @@ def _of_set(sets: Tensor, choices: Tensor, operands: list[Value], dtype: torch.d
     members = torch.where((count == 1).unsqueeze(0).unsqueeze(0), NONE, members)
     known = torch.where(count == 0, -torch.inf, NAN).to(torch.float64).unsqueeze(0)
     degree = max(operand.degree[0] for operand in operands), max(operand.degree[1] for operand in operands)
-    return Value(data, known, dtype, extremes=members.flatten(0, 1), degree=degree)
+    logged = any(operand.logged for operand in operands)
+    return Value(data, known, dtype, extremes=members.flatten(0, 1), degree=degree, logged=logged)
 
 
 def _needless(sets: Tensor, words: Tensor, present: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ def _needless(sets: Tensor, words: Tensor, present: Tensor) -> Tensor:
     zero = (sets == 0).all(1) & present
     if not bool(zero.any()):
         return zero
-    prime = residues.PRIMES[0]
+    prime = residues.PRIMES[residues.compared()]
     opposite = fingerprint(((prime - sets) % prime).movedim(0, 1))
     some = torch.zeros_like(zero[0])
     for one in range(len(sets)):

@@ -47,6 +47,8 @@ class Operators:
         name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else str(target)
         name = name.removesuffix("_copy") if name != "_to_copy" else name
         found = self._found(name, target, args, kwargs, result)
+        if any(_logged(one) for one in (*args, *kwargs.values())):
+            found = _with_log(found)
         for one in found if isinstance(found, list | tuple) else [found]:
             if isinstance(one, Value):
                 if one.data.numel() > _LARGEST:
@@ -115,6 +117,22 @@ _UNSET = frozenset(("empty", "empty_like", "new_empty", "empty_strided", "new_em
 """Operators whose results hold what happens to be in memory."""
 _EXACT = frozenset(("where", "maximum", "minimum", "amax", "amin", "topk", "sort", "max", "min", "_to_copy", "to"))
 """Operators whose results a format holds wherever it holds their operands."""
+
+
+def _logged(operand: Operand) -> bool:
+    if isinstance(operand, list | tuple):
+        return any(map(_logged, operand))
+    if isinstance(operand, Complex):
+        return operand.real.logged or operand.imaginary.logged
+    return isinstance(operand, Value) and operand.logged
+
+
+def _with_log(found: Any) -> Any:
+    if isinstance(found, list | tuple):
+        return [_with_log(one) for one in found]
+    if isinstance(found, Complex):
+        return Complex(_with_log(found.real), _with_log(found.imaginary))
+    return replace(found, logged=True)
 
 
 def _flat(args: Sequence[Any]) -> list[Any]:

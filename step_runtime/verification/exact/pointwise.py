@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, extremes, truth
+from step_runtime.verification.exact import arithmetic, extremes, residues, truth
 from step_runtime.verification.exact.formats import rounded
 from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule, value_of
 from step_runtime.verification.exact.value import Unknown, Value, fixed, spread
@@ -101,11 +102,44 @@ def odd(name: str, *, even: bool = False) -> Rule:
                 data=torch.where(turned, back.data, found.data),
                 known=torch.where(turned, back.known, found.known),
             )
-        return replace(
+        found = replace(
             found, data=torch.where(zero, base, found.data), known=torch.where(zero, float(base), found.known)
         )
+        return _of_turns(found, name, value) if name in ("sin", "cos") else found
 
     return rule
+
+
+_FRACTIONS = 24
+"""Up to this fraction of half a turn, sines and cosines of multiples are constants."""
+
+
+def _of_turns(found: Value, name: str, angle: Value) -> Value:
+    """A sine or cosine; of angles that depend on no data and are fractions of half a turn, a constant."""
+    turns = angle.known / math.pi
+    for parts in range(1, _FRACTIONS + 1):
+        whole = (turns * parts).round()
+        near = (turns * parts - whole).abs() <= 8 * whole.abs().clamp(min=1) * torch.finfo(_FLOAT).eps
+        if bool(near.any()):
+            table = torch.tensor([turn_constant(name, place, parts) for place in range(2 * parts)], dtype=_FLOAT)
+            known = table[torch.where(near, whole, 0.0).to(torch.int64) % (2 * parts)]
+            data = torch.where(near, residues.constants(known[0]), found.data)
+            found = replace(found, data=data, known=torch.where(near, known, found.known))
+            turns = torch.where(near, torch.nan, turns)
+    return found
+
+
+def turn_constant(name: str, place: int, parts: int) -> float:
+    """The sine or cosine of a fraction of half a turn; that of the angle in the first eighth, so that all agree."""
+    quarter = Fraction(place, parts) if name == "sin" else Fraction(place, parts) + Fraction(1, 2)
+    quarter %= 2
+    sign = -1 if quarter >= 1 else 1
+    quarter %= 1
+    quarter = min(quarter, 1 - quarter)
+    if quarter == Fraction(1, 6):
+        return sign * 0.5
+    found = math.sin(math.pi * quarter) if quarter <= Fraction(1, 4) else math.cos(math.pi * (Fraction(1, 2) - quarter))
+    return sign * found
 
 
 def sigmoid(value: Value, dtype: torch.dtype) -> Value:

@@ -28,7 +28,7 @@ from step_runtime.verification.exact.simulate import ExactRun, ExactStream, Func
 from step_runtime.verification.exact.table import TABLE
 from step_runtime.verification.exact.trace import Trace, trace
 from step_runtime.verification.exact.value import Unknown, Value, same
-from step_runtime.verification.exact.witness import witness
+from step_runtime.verification.exact.witness import defined, witness
 from step_runtime.verification.instance import TaskInstance
 
 Answer = Literal["proved", "different", "unknown"]
@@ -38,6 +38,8 @@ MEANING = (
 )
 LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
+_BITS_OF_LAWS = 2
+"""That one of several comparisons finds equality may be an error of each."""
 _TRIALS = 4
 """Draws of worlds, at most; a further one is made where the bound of those before is too large."""
 _ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
@@ -77,11 +79,12 @@ class ExactVerdict:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Where residues differ first, in words; the bits of the bound; the operators that are free symbols."""
+    """Where residues differ first, in words; the bits of the bound; the operators that are free symbols; any logs."""
 
     where: str | None
     bits: int
     free: tuple[str, ...]
+    logged: bool
 
 
 class Prover:
@@ -95,13 +98,16 @@ class Prover:
         self._reference: list[tuple[Value, ...]] | Unknown | None = None
         self._free: dict[str, None] = {}
         self._degree = 0.0
-        self._again: dict[int, Prover] = {}
+        self._places: dict[residues.Word, torch.Tensor] = {}
+        self._again: dict[tuple[int, residues.Laws], Prover] = {}
 
     def prove(self, program: Program, types: Types) -> ExactVerdict:
         """The verdict on a program that passes at these sizes."""
         place = (self._instance.place,)
         try:
-            found = self._compared(program, types)
+            found = self._compared(program, types, "gathered")
+            if found.where is not None:
+                found = self._by_other_laws(program, types, found)
         except Unknown as error:
             return ExactVerdict("unknown", f"not followed: {error}", sizes=place)
         except (StepError, RuntimeError, ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
@@ -115,17 +121,32 @@ class Prover:
             return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{found.bits}", sizes=place)
         return ExactVerdict("proved", f"equal for all inputs, {MEANING}", found.bits, place)
 
-    def _compared(self, program: Program, types: Types) -> _Comparison:
+    def _by_other_laws(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
+        """The comparison by further laws of logarithms and roots; equality by one of them is equality."""
+        further: tuple[residues.Laws, ...] = ("linear", "discrete") if found.logged else ("linear",)
+        for laws in further:
+            try:
+                other = self._compared(program, types, laws)
+            except Unknown:
+                continue
+            # A discrete logarithm is also that of the opposite: both sides have to be defined somewhere.
+            if other.where is None and (laws == "linear" or defined(self._instance, program, types, self._limits)):
+                return replace(other, bits=max(0, other.bits - _BITS_OF_LAWS))
+        return found
+
+    def _compared(self, program: Program, types: Types, laws: residues.Laws) -> _Comparison:
         """The comparison in as many independent trials as its bound takes, some at most."""
-        found = self._compared_once(program, types)
-        for number in range(1, _TRIALS):
-            if found.where is not None or not 0 < found.bits < LEAST_BITS:
-                break
-            again = self._again.setdefault(number, Prover(self._instance, self._limits))
-            with residues.trial(number):
-                more = again._compared_once(program, types)
+        found = _Comparison(None, 0, (), logged=False)
+        for number in range(_TRIALS):
+            prover = self
+            if number or laws != "gathered":
+                prover = self._again.setdefault((number, laws), Prover(self._instance, self._limits))
+            with residues.trial(number, laws, prover._places):
+                more = prover._compared_once(program, types)
             # Each trial is wrong with its own probability, and all have to be.
-            found = replace(found, where=more.where, bits=found.bits + more.bits)
+            found = replace(more, bits=found.bits + more.bits)
+            if found.where is not None or not 0 < found.bits < LEAST_BITS + _BITS_OF_LAWS:
+                break
         return found
 
     def _compared_once(self, program: Program, types: Types) -> _Comparison:
@@ -135,7 +156,8 @@ class Prover:
         results = run.run(program, [stream for stream in types if stream is not None])
         where = self._difference(results, expected)
         free = tuple({**self._free, **operators.free})
-        return _Comparison(where, self._bits(max(self._degree, operators.degree), results), free)
+        logged = any(part.logged for parts in (*expected, *(result.parts for result in results)) for part in parts)
+        return _Comparison(where, self._bits(max(self._degree, operators.degree), results), free, logged)
 
     def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
         if self._given is None:

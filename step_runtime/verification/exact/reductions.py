@@ -38,8 +38,9 @@ def summed(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool = Fa
     count = math.prod(value.shape[dim] for dim in dims)
     top, bottom = value.degree
     degree = (top + max(0, count - 1) * bottom, bottom * count)
-    nought = (data[: residues.WORLDS] == 0).all(0, keepdim=True)
-    return Value(data, torch.where(nought & known.isnan(), 0.0, known), dtype, degree=degree)
+    nought = (residues.level(data) == 0).all(0, keepdim=True)
+    known = torch.where(nought & known.isnan(), 0.0, known)
+    return Value(data, known, dtype, degree=degree, logged=value.logged)
 
 
 def _one_by_one(
@@ -120,4 +121,5 @@ def matrix_product(one: Value, other: Value, dtype: torch.dtype) -> Value:
     known = torch.matmul(one.known.to(torch.float64), other.known.to(torch.float64))
     count = one.shape[-1]
     (top, bottom) = one.degree[0] + other.degree[0], one.degree[1] + other.degree[1]
-    return Value(data, known, dtype, degree=(top + max(0, count - 1) * bottom, bottom * count))
+    degree = (top + max(0, count - 1) * bottom, bottom * count)
+    return Value(data, known, dtype, degree=degree, logged=one.logged or other.logged)

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -33,7 +34,6 @@ _NEAR = 4
 """Units in the last place by which a constant that was computed may be away from the number that is meant."""
 _LARGEST_ROOT = 1 << 24
 _FACTORS = (-4658895280553007687, -7723592293110705685)
-_STEP = -7046029254386353131
 _LONG = torch.int64
 _DIGIT = 15
 
@@ -56,18 +56,64 @@ def mixed(words: Tensor) -> Tensor:
     return words ^ (words >> 31)
 
 
+Laws = Literal["gathered", "linear", "discrete"]
+"""How logarithms add up, and roots multiply.
+
+`gathered`: a sum of logarithms is the symbol of the product, and a product of roots that of the root of the product.
+`linear`: each is a symbol, and sums are sums. `discrete`: a logarithm is the discrete logarithm of the level above, or
+of its opposite, so that products, quotients and exponentials keep their laws; level 1 is compared then.
+"""
 _TRIAL: ContextVar[int] = ContextVar("trial", default=0)
 """Which of several draws of everything random is in use."""
+_LAWS: ContextVar[Laws] = ContextVar("laws", default="gathered")
+
+Word = tuple[int, int]
+_PLACES: ContextVar[dict[Word, Tensor]] = ContextVar("places")
+"""Of places by their fingerprints, the truth values of being each one, `(CHANNELS, places)`."""
+
+
+def set_places(numbers: Tensor, hot: Tensor) -> None:
+    """Keeps which truth values, `(CHANNELS, places, ...)`, some numbers, `(CHANNELS, ...)`, are the place of."""
+    rows = hot.flatten(2)
+    for number, word in enumerate(fingerprint(numbers).reshape(2, -1).T.tolist()):
+        _PLACES.get()[word[0], word[1]] = rows[:, :, number]
+
+
+def places_of(numbers: Tensor) -> list[Tensor | None]:
+    """The truth values kept for each number."""
+    kept = _PLACES.get({})
+    words = fingerprint(numbers).reshape(2, -1).T.tolist() if kept else []
+    return [kept.get((one, other)) for one, other in words]
 
 
 @contextmanager
-def trial(number: int) -> Iterator[None]:
-    """Within the context, all that is random is drawn anew: worlds that are independent of those of other trials."""
-    token = _TRIAL.set(number)
+def trial(number: int, laws: Laws = "gathered", places: dict[Word, Tensor] | None = None) -> Iterator[None]:
+    """Within the context, all that is random is drawn anew: worlds that are independent of those of other trials.
+
+    `places` keeps the places of ones, as `set_places` does.
+    """
+    tokens = _TRIAL.set(number), _LAWS.set(laws), _PLACES.set({} if places is None else places)
     try:
         yield
     finally:
-        _TRIAL.reset(token)
+        _TRIAL.reset(tokens[0])
+        _LAWS.reset(tokens[1])
+        _PLACES.reset(tokens[2])
+
+
+def laws() -> Laws:
+    """The laws of the worlds in use."""
+    return _LAWS.get()
+
+
+def compared() -> int:
+    """The level on which numbers are compared."""
+    return int(laws() == "discrete")
+
+
+def level(data: Tensor) -> Tensor:
+    """The residues by which numbers are compared, of all."""
+    return data[WORLDS * compared() :][:WORLDS]
 
 
 def seed(text: str) -> int:
@@ -76,30 +122,29 @@ def seed(text: str) -> int:
     return _seed(f"{text} {number}" if number else text)
 
 
-@cache
+@lru_cache(1 << 16)
 def _seed(text: str) -> int:
     own = (zlib.crc32(text.encode()) << 32 | zlib.crc32(text[::-1].encode() + b"seed")) - (1 << 63)
     return int(mixed(torch.tensor([own + 1], dtype=_LONG))[0])
 
 
 def fingerprint(residues: Tensor) -> Tensor:
-    """Two words for each number, of shape (2, ...), from its residues on level 0."""
-    found = []
-    for start in (0, 1):
-        word = torch.full_like(residues[0], _STEP + start)
-        for world in range(WORLDS):
-            word = mixed(word + residues[world] + seed(f"world {world} {start}"))
-        found.append(word)
-    return torch.stack(found)
+    """Two words for each number, of shape (2, ...), from the residues by which it is compared."""
+    own = level(residues) if len(residues) == CHANNELS else residues
+    shape = (2, WORLDS, *(1,) * (own.dim() - 1))
+    return mixed(mixed(own + _seeds("fingerprint", 2 * WORLDS, _TRIAL.get()).view(shape)).sum(1))
 
 
 def symbols(name: str, words: Tensor) -> Tensor:
     """The residues of free symbols, by a name and two words each; of shape (CHANNELS, ...)."""
-    channels = []
-    for channel in range(CHANNELS):
-        word = mixed(words[channel % 2] + seed(f"{name} {channel}"))
-        channels.append((word & 0x7FFF_FFFF_FFFF_FFFF) % int(MODULI[channel]))
-    return torch.stack(channels)
+    seeds = _seeds(name, CHANNELS, _TRIAL.get()).view(CHANNELS // 2, 2, *(1,) * (words.dim() - 1))
+    found = mixed(words + seeds).flatten(0, 1) & 0x7FFF_FFFF_FFFF_FFFF
+    return found % moduli(found)
+
+
+@lru_cache(4096)
+def _seeds(name: str, count: int, trial: int) -> Tensor:
+    return torch.tensor([seed(f"{name} {number}") for number in range(count)], dtype=_LONG)
 
 
 # --- constants ---
@@ -238,10 +283,16 @@ def _tables(name: str, trial: int) -> tuple[Tensor, Tensor]:
     low, high = [], []
     for channel in range(WORLDS * (LEVELS - 1)):
         prime = int(MODULI[channel])
-        base = int(name) if name.isdigit() else pow(seed(f"{name} {channel}") % prime, 2, prime)
+        base = int(name) if name.isdigit() else _base(name, channel)
         low.append(_powers(base, prime))
         high.append(_powers(pow(base, 1 << _DIGIT, prime), prime))
     return torch.stack(low), torch.stack(high)
+
+
+def _base(name: str, channel: int) -> int:
+    """The base of a word in a channel: a square drawn at random."""
+    prime = int(MODULI[channel])
+    return pow(seed(f"{name} {channel}") % prime, 2, prime)
 
 
 def _powers(base: int, prime: int) -> Tensor:
@@ -262,6 +313,69 @@ def exponential(exponents: Tensor, name: str = "e") -> Tensor:
     mask = (1 << _DIGIT) - 1
     found = low.gather(1, flat & mask) * high.gather(1, flat >> _DIGIT) % moduli(exponents)[:count].reshape(count, 1)
     return found.reshape(count, *exponents.shape[1:])
+
+
+def logarithm(numbers: Tensor) -> Tensor:
+    """Discrete logarithms of numbers or of their opposites, to the bases of `exponential`, on all levels but the first.
+
+    They are those of the level above. 0 has none: its residue is 0.
+    """
+    flat = numbers.reshape(CHANNELS, -1)
+    found = torch.zeros(CHANNELS - WORLDS, flat.shape[1], dtype=_LONG)
+    for place in range(LEVELS - 1):
+        rows = slice(place * WORLDS, (place + 1) * WORLDS)
+        distinct, where = torch.unique(flat[rows], return_inverse=True)
+        order = PRIMES[place + 1]
+        bases = torch.tensor([_base("e", channel) for channel in range(rows.start, rows.stop)], dtype=_LONG)
+        every = _discrete(torch.cat((distinct, bases)), place)
+        scales = torch.tensor([pow(int(one), -1, order) for one in every[len(distinct) :]], dtype=_LONG)
+        found[rows] = every[where] * scales.unsqueeze(1) % order
+    return found.reshape(CHANNELS - WORLDS, *numbers.shape[1:])
+
+
+_STEPS = 1 << 20
+
+
+@cache
+def _baby_steps(place: int) -> tuple[Tensor, Tensor]:
+    """The powers of 4 modulo a prime, sorted, and their exponents."""
+    prime = PRIMES[place]
+    powers = torch.ones(1, dtype=_LONG)
+    while len(powers) < _STEPS:
+        powers = torch.cat((powers, powers * pow(4, len(powers), prime) % prime))
+    found = powers.sort()
+    return found.values, found.indices
+
+
+def _discrete(numbers: Tensor, place: int) -> Tensor:
+    """Exponents of 4, which generates all squares modulo the prime of a level (Shanks 1971); 0 for 0."""
+    prime = PRIMES[place]
+    powers, exponents = _baby_steps(place)
+    # Of a number and its opposite one is a square, as -1 is none.
+    square = power_of(numbers, PRIMES[place + 1], prime) == 1
+    rest = torch.where(square, numbers, prime - numbers) % prime
+    giant = pow(4, -_STEPS, prime)
+    found = torch.zeros_like(numbers)
+    open_ = (numbers != 0).nonzero().squeeze(1)
+    for step in range(PRIMES[place + 1] // _STEPS + 1):
+        own = rest[open_]
+        spots = torch.searchsorted(powers, own).clamp(max=_STEPS - 1)
+        hit = powers[spots] == own
+        found[open_[hit]] = exponents[spots[hit]] + step * _STEPS
+        open_ = open_[~hit]
+        if not len(open_):
+            break
+        rest[open_] = rest[open_] * giant % prime
+    return found % PRIMES[place + 1]
+
+
+def power_of(numbers: Tensor, exponent: int, prime: int) -> Tensor:
+    """Powers modulo one prime."""
+    found = torch.ones_like(numbers)
+    for bit in f"{exponent:b}":
+        found = found * found % prime
+        found = found * numbers % prime if bit == "1" else found
+    return found
 
 
 def smooth(value: float) -> bool:

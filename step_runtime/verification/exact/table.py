@@ -31,6 +31,7 @@ from step_runtime.verification.exact.along import (
     var_mean,
     windows_largest,
 )
+from step_runtime.verification.exact.complexes import real_fft
 from step_runtime.verification.exact.formats import cast, rounded
 from step_runtime.verification.exact.operands import Complex, Rule, value_of
 from step_runtime.verification.exact.places import embedding, gather, index_rule, one_hot, scatter
@@ -214,6 +215,7 @@ TABLE: dict[str, Rule] = {
     "_to_copy": lambda args, kwargs, result: cast(value_of(args[0]), result.dtype),
     "to": lambda args, kwargs, result: cast(value_of(args[0]), result.dtype),
     "complex": lambda args, kwargs, result: Complex(value_of(args[0]), value_of(args[1])),
+    "_fft_r2c": real_fft,
     "polar": polar,
     "view_as_complex": complex_view,
 }

@@ -168,9 +168,16 @@ class _NoNumbers(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if getattr(func, "__name__", "") in _NUMBERS:
-            raise Unknown(f"code that looks at data: {func.__name__}")
+        name = getattr(func, "__name__", "")
+        if name in _NUMBERS:
+            raise Unknown(f"code that looks at data: {name}")
+        if name == "__getitem__" and isinstance(place := args[1], Tensor) and not place.dim() and _whole(place.dtype):
+            return args[0].index_select(0, place.reshape(1).long()).squeeze(0)  # torch looks at the number
         return func(*args, **(kwargs or {}))
+
+
+def _whole(dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
 
 
 class _Recorder(TorchDispatchMode):

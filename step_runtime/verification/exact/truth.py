@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.arithmetic import (
     NAN,
     added_degree,
@@ -18,8 +19,8 @@ from step_runtime.verification.exact.arithmetic import (
     times_degree,
 )
 from step_runtime.verification.exact.extremes import largest, smallest
-from step_runtime.verification.exact.residues import fingerprint, moduli, symbols
-from step_runtime.verification.exact.value import Value, aligned, common_shape, fresh, joined, level, same, spread
+from step_runtime.verification.exact.residues import fingerprint, level, moduli, symbols
+from step_runtime.verification.exact.value import Value, aligned, common_shape, fresh, joined, same, spread
 
 
 def invert(value: Value) -> Value:
@@ -107,12 +108,30 @@ def equal(one: Value, other: Value) -> Value:
             known = torch.where(limit == 1, bit.known, torch.where(limit == 0, opposite.known, 0.0))
             return Value(data, known, torch.bool, bits=True)
     endless = infinite(one) | infinite(other)
-    found = is_zero(subtract(one, other, torch.float64))
+    found = _at_places(is_zero(subtract(one, other, torch.float64)), one, other)
     if bool(endless.any()):
         alike = (one.known == other.known).to(torch.float64)
         known = torch.where(endless, alike, found.known)
         data = torch.where(endless, alike.to(torch.int64), found.data)
         found = replace(found, data=data, known=known)
+    return found
+
+
+def _at_places(found: Value, *pair: Value) -> Value:
+    """Whether numbers are places; of a place of which the truth values are known, these."""
+    for numbers, places in (pair, pair[::-1]):
+        kept = residues.places_of(numbers.data) if numbers.dtype == torch.int64 else []
+        if places.constant() is None or all(one is None for one in kept):
+            continue
+        shape = found.data.shape[1:]
+        which = torch.arange(len(kept)).reshape(numbers.data.shape[1:]).broadcast_to(shape).reshape(-1).tolist()
+        at = places.known[0].broadcast_to(shape).reshape(-1).tolist()
+        columns = []
+        for spot, (number, place) in enumerate(zip(which, at, strict=True)):
+            hot = kept[number]
+            own = found.data.flatten(1)[:, spot] if hot is None else torch.zeros(len(found.data), dtype=torch.int64)
+            columns.append(hot[:, int(place)] if hot is not None and 0 <= place < hot.shape[1] else own)
+        found = replace(found, data=torch.stack(columns, 1).reshape(found.data.shape))
     return found
 
 
@@ -127,7 +146,8 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
         return replace(pair.parts(lambda part: _picked(part, places)), dtype=dtype)
     data, known = _mixture(test, one, other)
     degree = times_degree(test.degree, added_degree(one.degree, other.degree))
-    found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree)
+    logged = one.logged or other.logged
+    found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree, logged=logged)
     found = _masked(found, test, one, other)
     return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact.residues import CHANNELS, WORLDS, constants, symbols
+from step_runtime.verification.exact.residues import CHANNELS, constants, level, mixed, symbols
 
 LEADING = 2
 ENDLESS = 1e29
@@ -43,6 +43,7 @@ class Value:
             residues of its members on level 0, each once; `NONE` in empty places.
         least: Whether these are the least of their sets.
         gap: Of truth values that say whether a difference is above 0, or at least 0, the difference.
+        logged: Whether they may depend on logarithms.
         degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
     """
 
@@ -56,6 +57,7 @@ class Value:
     least: bool = False
     gap: Tensor | None = None
     degree: tuple[float, float] = (1.0, 0.0)
+    logged: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,8 +114,9 @@ def free(name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
 
 def fresh(like: Tensor) -> Tensor:
     """Residues of numbers that equal no others: what stands for what is not a number."""
-    places = torch.arange(math.prod(like.shape[1:])).reshape(1, *like.shape[1:]).expand(2, *like.shape[1:])
-    return symbols(f"no number {next(_FRESH)}", places)
+    count = math.prod(like.shape[1:])
+    places = torch.arange(count).reshape(1, *like.shape[1:]).expand(2, *like.shape[1:])
+    return symbols("no number", mixed(places + next(_FRESH) * (1 << 32)))
 
 
 def aligned(*values: Value) -> list[Value]:
@@ -187,17 +190,13 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         any(value.least for value in values if value.extremes is not None),
         of(lambda value: value.gap, CHANNELS) if all(value.gap is not None for value in values) else None,
         (max(value.degree[0] for value in values), max(value.degree[1] for value in values)),
+        any(value.logged for value in values),
     )
 
 
 def _rows(part: Tensor, rows: int) -> Tensor:
     missing = rows - part.shape[0]
     return torch.cat((part, part.new_full((missing, *part.shape[1:]), NONE))) if missing else part
-
-
-def level(data: Tensor) -> Tensor:
-    """The residues on level 0, by which numbers are compared."""
-    return data[:WORLDS]
 
 
 def same(one: Tensor, other: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -43,6 +43,15 @@ def witness(instance: TaskInstance, program: Program, types: Types, limits: Limi
     return None
 
 
+def defined(instance: TaskInstance, program: Program, types: Types, limits: Limits) -> bool:
+    """Whether both give finite numbers, the same ones, on the task's own inputs."""
+    results, reference = _run(instance, program, types, limits, instance.sampled(0))
+    pairs = [
+        pair for result, expected in zip(results, reference, strict=True) for pair in zip(result, expected, strict=True)
+    ]
+    return all(bool(one.isfinite().all() & torch.isclose(one, other, _CLOSE, _CLOSE).all()) for one, other in pairs)
+
+
 def _drawn(instance: TaskInstance, generator: torch.Generator, *, positive: bool) -> Mapping[str, Data]:
     sampled = instance.sampled(0)
     found: dict[str, Data] = {}
@@ -62,11 +71,7 @@ def _redrawn(part: Tensor, spec: TensorSpec, element: Element, generator: torch.
 def _difference(
     instance: TaskInstance, program: Program, types: Types, limits: Limits, data: Mapping[str, Data]
 ) -> str | None:
-    inputs = instance.use_inputs(data)
-    reference = instance.reference()
-    applier = Applier(instance.dtype, Deadline.after(limits.seconds))
-    with default_dtype(instance.dtype):
-        results = simulate(program, types, inputs, instance.sizes, applier)
+    results, reference = _run(instance, program, types, limits, data)
     for spec, result, expected in zip(instance.task.outputs, results, reference, strict=True):
         for one, other in zip(result, expected, strict=True):
             if not one.dtype.is_floating_point or one.dtype != instance.dtype:
@@ -79,3 +84,14 @@ def _difference(
                 shown, wanted = f"{float(one[place]):.9g}", f"{float(other[place]):.9g}"
                 return f"output {spec.name} at {list(place)} is {shown}, expected {wanted}"
     return None
+
+
+def _run(
+    instance: TaskInstance, program: Program, types: Types, limits: Limits, data: Mapping[str, Data]
+) -> tuple[Sequence[Data], Sequence[Data]]:
+    """The results of the program and of the reference."""
+    inputs = instance.use_inputs(data)
+    reference = instance.reference()
+    applier = Applier(instance.dtype, Deadline.after(limits.seconds))
+    with default_dtype(instance.dtype):
+        return simulate(program, types, inputs, instance.sizes, applier), reference

@@ -19,6 +19,6 @@ def test_processor_time_that_is_used_up_is_named() -> None:
 
 def test_time_that_passes_elsewhere_does_not_count() -> None:
     """Until the clock has gone much further."""
-    assert Deadline(5.0, time.thread_time() + 5.0, inf).passed() is None
-    assert Deadline(5.0, inf, time.monotonic() - 1).passed() == f"{PATIENCE * 5} s by the clock"
+    assert Deadline(5.0, time.thread_time() + 5.0, inf, 0.0).passed() is None
+    assert Deadline(5.0, inf, time.monotonic() - 1, 0.0).passed() == f"{PATIENCE * 5} s by the clock"
     assert Deadline.at(time.monotonic() + 600).passed() is None

@@ -122,6 +122,14 @@ def test_mutants_that_floats_refuse_are_never_proved(name: str) -> None:
         ("return [input[0] ** 2.0000001]", "input_data['E0'] ** 2"),
         ("return [input[0] * 0.20000000000001]", "input_data['E0'] * 0.2"),
         ("return [torch.logaddexp(input[0], input[0])]", "input_data['E0']"),
+        ("return [torch.exp(0.5 * torch.log(input[0] ** 2))]", "input_data['E0']"),
+        ("return [torch.log(-input[0]) ** 2]", "torch.log(input_data['E0']) ** 2"),
+        (
+            "return [torch.log(input[0] * 3 + 1) * 2.5]",
+            "(torch.log(input_data['E0'] + 1) + torch.log(torch.ones(1) * 3)) * 2.5",
+        ),
+        ("return [torch.sqrt(input[0] + 2) * torch.sqrt(input[0] + 3)]", "input_data['E0'] + 2"),
+        ("return [input[0] * torch.cos(torch.tensor(0.7853981))]", "input_data['E0'] / 2 ** 0.5"),
         (
             "return [torch.exp(torch.where(input[0] > 0, input[0], -1e9))]",
             "torch.exp(torch.where(input_data['E0'] > 0, input_data['E0'], -torch.inf))",
@@ -154,6 +162,28 @@ def test_what_differs_somewhere_is_not_proved(apply: str, reference: str) -> Non
         ("return [torch.rsqrt(input[0] + 2)]", "1 / torch.sqrt(input_data['E0'] + 2)"),
         ("return [torch.sqrt(input[0]) * torch.sqrt(input[0])]", "input_data['E0']"),
         ("return [-torch.minimum(-input[0], torch.zeros(()))]", "input_data['E0'].clamp(min=0)"),
+        (
+            "return [input[0] * (torch.log(input[0]) - torch.log(input[0] + 1))]",
+            "torch.xlogy(input_data['E0'], input_data['E0']) - input_data['E0'] * torch.log1p(input_data['E0'])",
+        ),
+        (
+            "return [(input[0] + torch.log1p(torch.exp(-input[0]))) ** 2 / 3]",
+            "torch.nn.functional.softplus(input_data['E0']) ** 2 / 3",
+        ),
+        (
+            "return [torch.log(input[0] * 3) * 2.5]",
+            "(torch.log(input_data['E0']) + torch.log(torch.ones(1) * 3)) * 2.5",
+        ),
+        (
+            "return [(1 + torch.exp(input[0])) ** -0.25]",
+            "torch.exp(-torch.nn.functional.softplus(input_data['E0']) / 4)",
+        ),
+        (
+            "return [input[0] / torch.sqrt(input[0] + 2) / torch.sqrt(input[0] + 3)]",
+            "input_data['E0'] / (torch.sqrt(input_data['E0'] + 2) * torch.sqrt(input_data['E0'] + 3))",
+        ),
+        ("return [input[0] * torch.cos(torch.tensor(torch.pi / 4))]", "input_data['E0'] / 2 ** 0.5"),
+        ("return [input[0][torch.tensor(0).long()] if input[0].dim() else input[0] + 0]", "input_data['E0']"),
     ],
 )
 def test_forms_of_one_function_are_proved(apply: str, reference: str) -> None:
