@@ -1,6 +1,6 @@
-"""Imported by processes that prove before they note what judges programs: torch's compiler, which tracing imports.
+"""Imported by processes that prove before they note what judges programs: the modules of torch that tracing imports.
 
-The compiler replaces functions of torch, which later would count as a task's code that changed them.
+They replace functions of torch, which later would count as a task's code that changed them.
 """
 
 from step_runtime.verification.exact.trace import prepare

@@ -145,7 +145,8 @@ class Prover:
                 more = prover._compared_once(program, types)
             # Each trial is wrong with its own probability, and all have to be.
             found = replace(more, bits=found.bits + more.bits)
-            if found.where is not None or not 0 < found.bits < LEAST_BITS + _BITS_OF_LAWS:
+            wanted = LEAST_BITS if laws == "gathered" else LEAST_BITS + _BITS_OF_LAWS
+            if found.where is not None or not 0 < found.bits < wanted:
                 break
         return found
 

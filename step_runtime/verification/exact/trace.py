@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -52,7 +55,7 @@ def _decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 
 def prepare() -> None:
-    """Has torch import all that tracing takes, its compiler included: some seconds, once a process."""
+    """Has torch import all that tracing takes, once a process."""
     trace(lambda one: [torch.softmax(one, -1)], [torch.zeros(2, 2)])
 
 
@@ -128,10 +131,11 @@ def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> 
     def cloned(*tensors: Tensor) -> list[Tensor]:
         return list(code(*(tensor.clone() for tensor in tensors)))
 
-    found = _recorded(cloned, examples, _decompositions())
-    if any(isinstance(step, Step) and _mutates(step.target) for step in found.steps):
-        # Within a decomposition; what is replayed has none, and its changes in place become results too.
-        found = _recorded(functools.partial(_replayed, found), examples, {})
+    with _without_compiler():
+        found = _recorded(cloned, examples, _decompositions())
+        if any(isinstance(step, Step) and _mutates(step.target) for step in found.steps):
+            # Within a decomposition; what is replayed has none, and its changes in place become results too.
+            found = _recorded(functools.partial(_replayed, found), examples, {})
     return _simple(found)
 
 
@@ -140,7 +144,8 @@ def _recorded(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor],
 
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     pure = torch.func.functionalize(code, remove="mutations_and_views")
-    inputs = [fake.from_tensor(example) for example in examples]
+    with fake:
+        inputs = [torch.empty(example.shape, dtype=example.dtype) for example in examples]
     recorder = _Recorder(inputs, table)
     try:
         with warnings.catch_warnings(), _quiet(), torch.no_grad():
@@ -153,6 +158,36 @@ def _recorded(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor],
         raise Unknown(f"code that looks at data, or that torch does not trace: {describe_error(error)}") from error
     outputs = [recorder.operand(one) for one in outputs]
     return Trace(len(examples), recorder.steps, outputs)
+
+
+_COMPILER = "torch._dynamo"
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Keeps torch from importing its compiler, of which tracing only takes settings, and that it is disabled.
+
+    The import takes a second and more. A later import of the compiler finds nothing of this.
+    """
+    if _COMPILER in sys.modules:
+        yield
+        return
+    alone = _compiler_settings()
+    sys.modules.update(alone)
+    try:
+        yield
+    finally:
+        alone.update({name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith(_COMPILER)})
+        vars(torch).pop("_dynamo", None)
+
+
+@functools.cache
+def _compiler_settings() -> dict[str, ModuleType]:
+    """The modules of the compiler that tracing takes, by name; the package is empty."""
+    alone = ModuleType(_COMPILER)
+    alone.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
+    vars(alone)["disable"] = lambda function, *_, **__: function
+    return {_COMPILER: alone}
 
 
 _NUMBERS = frozenset((

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -238,3 +240,20 @@ def test_several_sizes_have_one_answer() -> None:
     assert ExactVerdict.joined([one, two]) == ExactVerdict("proved", "equal", 70, ("M=1", "M=2"))
     other = ExactVerdict("unknown", "sort", 0, ("M=3",))
     assert ExactVerdict.joined([one, other]) == other
+
+
+def test_a_proof_leaves_torchs_compiler_alone() -> None:
+    """It is not imported, which takes a second, and an import afterwards finds all of it."""
+    statement = ONE.format(apply="return [input[0] + 1]", reference="input_data['E0'] + 1", data="torch.randn")
+    code = f"""
+import sys
+from step_runtime import loads_task, verify
+task = loads_task({statement!r}, "one")
+for _ in range(2):
+    assert verify(task, {MAP!r}, exact=True).exact.answer == "proved"
+assert not [name for name in sys.modules if name.startswith("torch._dynamo")]
+import torch
+assert torch._dynamo.config.fake_tensor_cache_enabled and torch._dynamo.disable(len)([1]) == 1
+assert verify(task, {MAP!r}, exact=True).exact.answer == "proved"
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=PROJECT)
