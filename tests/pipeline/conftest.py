@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
-import time
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -14,11 +11,7 @@ import pytest
 from optimizers import Budget, Experience
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs
-from pipeline.verification.worker import judge, verification_pool
-from step_runtime.tasks.task import dump_task
 from tests.support.answering_lm import Engine, use, write_tasks
-from tests.support.scripted_answers import RIGHT as ANSWER
-from tests.support.scripted_answers import task
 from tests.support.scripted_runs import learn, tasks
 from tests.support.unrendered import savefig
 
@@ -38,16 +31,6 @@ def workers_start_fast() -> None:
     ]
     forkserver.set_forkserver_preload(preloaded)
     forkserver.ensure_running()
-
-
-@pytest.fixture(scope="module")
-def limit() -> int:
-    """Seconds to give a call that hangs: many times what any other takes, on this machine and under its load."""
-    with verification_pool(1, seconds=600, memory=2**30) as pool:
-        pool.submit(os.getpid).result()
-        start = time.monotonic()
-        assert pool.submit(judge, "square", dump_task(task()), ANSWER).result().passed
-        return min(math.ceil(20 * (time.monotonic() - start)), 8)
 
 
 @pytest.fixture(scope="session")

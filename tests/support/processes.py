@@ -8,6 +8,8 @@ from pathlib import Path
 
 PATIENCE = 120.0
 """Seconds for what takes none, unless it hangs."""
+LIMIT = 2
+"""Seconds of processor time to give a call that hangs: many times what any other takes, under any load."""
 
 
 def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:

@@ -25,6 +25,7 @@ from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import verification_pool
 from step_runtime.base.errors import Diagnostic, Span, TaskError
 from step_runtime.verification.verify import Verdict, verify
+from tests.support.processes import LIMIT
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, WRONG, task
 
 EXAMPLE = dspy.Example(task=task()).with_inputs("task")
@@ -145,8 +146,8 @@ def test_dspy_takes_it_as_a_metric() -> None:
 
 
 @pytest.fixture(scope="module")
-def pool(limit: int) -> Iterator[WorkerPool]:
-    with verification_pool(2, seconds=limit, memory=2**29) as pool:
+def pool() -> Iterator[WorkerPool]:
+    with verification_pool(2, seconds=LIMIT, memory=2**29) as pool:
         yield pool
 
 

@@ -26,14 +26,19 @@ from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from tests.support import crashing
 from tests.support.paths import PROJECT
+from tests.support.processes import PATIENCE, gone
 
 MEMORY = 2**29
-PATIENCE = 120.0
-"""Seconds for what takes none, unless it hangs."""
 
 
 def make_pool(workers: int = 1, seconds: float = PATIENCE, **settings: Any) -> WorkerPool:
     return WorkerPool(workers, seconds=seconds, memory=MEMORY, sandbox=Sandbox("off"), **settings)
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that computes may take any time by the clock."""
+    monkeypatch.setattr("pipeline.verification.pool.PATIENCE", 100)
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +49,6 @@ def pool() -> Iterator[WorkerPool]:
 
 def error_of(future: Future[Any]) -> BaseException | None:
     return future.exception(timeout=PATIENCE)
-
-
-def gone(pid: int, patience: float = PATIENCE) -> bool:
-    """Whether the process ends in time; a zombie has."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        try:
-            if "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]:
-                return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_it_calls_functions_in_other_processes(pool: WorkerPool) -> None:
