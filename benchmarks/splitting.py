@@ -3,7 +3,7 @@
 The sub-tasks of a task share its budget of candidates and seconds. Seconds are processor time of the searches; `wall`
 is what passed meanwhile, which says little on a busy machine. `primitives` counts all but Copies.
 
-How to run: python -m benchmarks.splitting (some minutes; --seconds, --tasks, --library DIR, --json FILE)
+How to run: python -m benchmarks.splitting (some minutes; --seconds, --candidates, --tasks, --library DIR, --json FILE)
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Prints the table, task by task, and a summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.splitting", description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=300.0, help="by the clock, for each (default: %(default)g)")
+    parser.add_argument("--candidates", type=int, default=20_000_000, help="for each (default: %(default)s)")
     parser.add_argument("--set", default="tasks-layers", help="a folder of data/ (default: %(default)s)")
     parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
     parser.add_argument("--library", type=Path, help="a folder of solved sub-tasks (default: none)")
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|", flush=True)
     lines = args.json.read_text().splitlines() if args.json and args.json.exists() else []
     solved = candidates = 0
-    for task, outcome in split_all(tasks, SearchBudget(args.seconds), LocalWorkers(1), library):
+    for task, outcome in split_all(tasks, SearchBudget(args.seconds, args.candidates), LocalWorkers(1), library):
         found = figures(task, outcome)
         solved, candidates = solved + (outcome.impl is not None), candidates + outcome.candidates
         print(row(found), flush=True)

@@ -54,6 +54,26 @@ def score_of(attempt: Attempt) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Division:
+    """What a task is divided into.
+
+    Attributes:
+        parts: Its sub-tasks by key; those of earlier divisions may be left out.
+        answer: The right answer that is composed of answers to sub-tasks; None if there is none yet.
+        origins: Keys of the sub-tasks that it is composed of.
+    """
+
+    parts: Mapping[str, dspy.Example]
+    answer: Outputs | None = None
+    origins: tuple[str, ...] = ()
+
+
+Divide = Callable[[dspy.Example, Mapping[str, Outputs]], Division]
+"""Divides a task, given the answers to sub-tasks that are solved so far. It is called after each iteration that leaves
+the task unsolved, and the same answers give the same division, so that a run can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """The algorithm's view of a domain.
 
@@ -77,6 +97,8 @@ class Domain:
             solved tasks are sampled on, so that a cheaper answer may replace theirs.
         closeness: How close an attempt came to being right, 1.0 for a right one: of a task's wrong answers the closest
             represents it, and the mean over an iteration is what its demonstrations are credited with.
+        divide: Divides a task that an iteration left unsolved into sub-tasks, which are sampled from then on until the
+            task is solved; None: tasks are not divided.
     """
 
     grouping_key: Callable[[Outputs], Hashable | None] = normalized_text
@@ -90,3 +112,4 @@ class Domain:
     traced_demos: bool = True
     structures: Callable[[Outputs, Outputs | None], frozenset[Hashable]] = text_structures
     closeness: Callable[[Attempt], float] = score_of
+    divide: Divide | None = None

@@ -393,7 +393,7 @@ def summary(run: Run) -> str:
 
 def _short_of_threshold(run: Run) -> str | None:
     """What to say of a metric that gave scores, none of which reached the threshold; else None."""
-    if any(result.solved for result in run.iterations):
+    if any(result.learned for result in run.iterations):
         return None
     scores = [attempt.score for attempt in run.attempts if attempt.score is not None and not attempt.failed]
     best, threshold = max(scores, default=0.0), run.domain.threshold

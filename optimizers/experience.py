@@ -52,6 +52,8 @@ class Entry:
         pooled_samples: Scored samples at all temperatures together; None likewise.
         held_out: What the answer is on what nothing was chosen by; None if it was not judged once more.
         teacher: What solved the task in the LM's place, without `successes` of the LM; None if the LM did.
+        composed_from: Keys of the sub-tasks of whose answers it is composed, none for a sampled answer. Its counts are
+            then those of the hardest of them, and `answer_temperature` and `answer_sample` name nothing.
     """
 
     task_key: str
@@ -71,6 +73,7 @@ class Entry:
     pooled_samples: int | None = None
     held_out: HeldOutVerdict | None = None
     teacher: str | None = None
+    composed_from: tuple[str, ...] = ()
 
     def counts(self, pooled: bool = False) -> tuple[int, int]:
         """Scored samples and correct ones: at the best temperature, or at all together where these are known."""
@@ -135,6 +138,8 @@ class IterationResult:
         pass_at_1_pooled: As `pass_at_1`, over the samples of all temperatures together, which is unbiased; None in
             records of earlier versions.
         pass_at_8_pooled: The same for k = 8.
+        solved_parts: Keys of the sub-tasks solved here, which are among neither `solved` nor `solved_total`.
+        composed: By task of `solved` whose answer was not sampled: the sub-tasks of whose answers it is composed.
     """
 
     index: int
@@ -163,6 +168,13 @@ class IterationResult:
     costs: Mapping[str, float] = field(default_factory=dict)
     pass_at_1_pooled: float | None = None
     pass_at_8_pooled: float | None = None
+    solved_parts: tuple[str, ...] = ()
+    composed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def learned(self) -> bool:
+        """Whether a task or a sub-task was solved here."""
+        return bool(self.solved or self.solved_parts)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -184,10 +196,11 @@ class LevelScore:
 def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None, *, pooled: bool = False) -> float:
     """pass@k averaged over `tasks`; those without an entry count 0; k is at most an entry's own samples.
 
-    An entry counts with its best temperature; with `pooled`, with all temperatures together.
+    An entry counts with its best temperature; with `pooled`, with all temperatures together. A composed answer, which
+    no sample gave, counts for all samples together (k of None) alone.
     """
     own = set(tasks)
-    counts = [entry.counts(pooled) for entry in entries if entry.task_key in own]
+    counts = [each.counts(pooled) for each in entries if each.task_key in own and not (k and each.composed_from)]
     return sum(pass_at_k(n, c, min(k or n, n)) for n, c in counts) / len(tasks)
 
 
@@ -303,7 +316,8 @@ class Experience:
         }
         data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}
         for result in data["iterations"]:
-            for name in ("reasons", "improved", "costs", "pass_at_1_pooled", "pass_at_8_pooled"):
+            optional = ("reasons", "improved", "costs", "pass_at_1_pooled", "pass_at_8_pooled")
+            for name in (*optional, "solved_parts", "composed"):
                 if result[name] is None or result[name] in ({}, []):
                     del result[name]
         if not self.refused:
@@ -356,7 +370,7 @@ def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
     data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
     data["calls"] = calls_to_data(entry.calls, encode) or None
     optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples", "held_out", "teacher")
-    absent = {name for name in optional if data[name] is None}
+    absent = {name for name in (*optional, "composed_from") if data[name] in (None, [])}
     return {name: value for name, value in data.items() if name not in absent}
 
 

@@ -95,6 +95,10 @@ class Observer(Protocol):
         """Before the first sample of an iteration, or of a candidate's validation."""
         return
 
+    def parts_entered(self, parts: Mapping[str, Mapping[str, dspy.Example]]) -> None:
+        """After an iteration that left tasks unsolved: by task, the sub-tasks that are sampled from the next one on."""
+        return
+
     def sample_done(self, attempt: Attempt) -> None:
         """After every sample, scored or not."""
         return

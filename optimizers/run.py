@@ -12,7 +12,6 @@ import time
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import dspy
@@ -20,7 +19,7 @@ import dspy
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget, Spending
-from optimizers.context_fit import ContextFit, Refusal
+from optimizers.context_fit import ContextFit
 from optimizers.context_window import Window
 from optimizers.demonstrations import DemoFitter, ShownDemos, copy_program, demonstrated_tasks, entry_keys
 from optimizers.domain import Domain
@@ -28,6 +27,7 @@ from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
 from optimizers.iteration_counts import IterationCounts, Trials
 from optimizers.observer import IterationStarted, Observer, RunStarted
+from optimizers.parts import Parts
 from optimizers.prompt_sizes import demo_count, trimmed
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
@@ -68,9 +68,11 @@ class Run:
     validation: list[LevelScore] = field(default_factory=list)
     _carried: tuple[str, ...] = ()
     _trials: Trials = field(init=False)
+    _parts: Parts = field(init=False)
 
     def __post_init__(self) -> None:
         self._trials = Trials(self.domain.closeness)
+        self._parts = Parts(self.domain, len(self.tasks))
 
     @property
     def budget(self) -> Budget:
@@ -134,7 +136,8 @@ class Run:
     def _open(self) -> list[TaskExample]:
         """The tasks to sample that the LM can be asked: unsolved ones, or all where an answer may get cheaper."""
         tasks = self.unsolved if self.domain.cost is None else self.tasks.values()
-        return [task for task in tasks if task.key not in self.context.too_long]
+        every = (*tasks, *self._parts.open(self.solutions.entries))
+        return [task for task in every if task.key not in self.context.too_long]
 
     @property
     def unanswered(self) -> set[str]:
@@ -170,7 +173,7 @@ class Run:
         demo_sets, first = self.selection.demo_sets(self), 0
         while self._open:
             demo_set = next(demo_sets, None)
-            if demo_set is None and self._may_improve(first):
+            if demo_set is None and (self._may_improve(first) or self._parts.fresh):
                 demo_sets, first = self.selection.demo_sets(self), len(self.iterations)
                 demo_set = next(demo_sets, None)
             if demo_set is None:
@@ -211,14 +214,17 @@ class Run:
         window = self.window
         counts, stop = self._sample(index, demo_set, shown, tasks)
         self._trials.finish_iteration({task.key: shown.keys(task) for task in tasks})
-        solved, improved = self._learn_from(index, tasks, counts, window if stop is None else None)
+        learned, improved = self._learn_from(index, tasks, counts, window if stop is None else None)
+        composed, entered = self._parts.divide(index, self.unsolved, self.solutions)
+        solved = [key for key in self.tasks if key in (*learned, *composed)]
         input_tokens = self.spending.overhead_input + self.solutions.input_tokens
         result = IterationResult(
             index=index, label=demo_set.label, cycle=demo_set.cycle, level=demo_set.level,
             demos=self._carried + entry_keys(shown.demos), left_out=entry_keys(shown.left_out), tasks=_task_keys(tasks),
             reasons=shown.reasons,
             counts=tuple(count for task in tasks for count in counts.counts(task)),
-            solved=solved, solved_total=self.solutions.solved,
+            solved=tuple(solved), solved_total=self.solutions.solved,
+            solved_parts=tuple(key for key in learned if key not in self.tasks), composed=composed,
             pass_at_1=self.solutions.pass_at(1), pass_at_8=self.solutions.pass_at(8),
             pass_at_n=self.solutions.pass_at(None),
             pass_at_1_pooled=self.solutions.pass_at(1, pooled=True),
@@ -232,6 +238,8 @@ class Run:
         self.iterations.append(result)
         self._warn_of_unanswered(self.unanswered - known)
         self._notify("iteration_finished", result)
+        if entered:
+            self._notify("parts_entered", entered)
         if stop is not None:
             raise stop
 
@@ -367,21 +375,13 @@ class Run:
     def _learn_from(
         self, index: int, tasks: Sequence[TaskExample], counts: IterationCounts, window: Window | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Adds tokens to tasks and extends D by sigma; returns the keys of the tasks solved, and of those improved.
+        """Adds tokens to tasks and extends D by sigma; returns the keys of those solved, and of those improved.
 
         `window` is the context window known before the iteration, or None if the iteration was cut short.
         """
-        for task in tasks:
-            self.solutions.spend(task, counts.spent(task.index))
-        by_index = {task.index: task for task in tasks}
         sampled = (self.attempts[place] for place in range(len(self.attempts) - counts.samples, len(self.attempts)))
         earned: dict[str, Entry] = {}
-        for number, own in groupby(sampled, key=lambda attempt: attempt.task):
-            task, correct, refusals = by_index[number], list[Attempt](), list[Refusal]()
-            for attempt in own:  # of which most are wrong, and not kept in memory
-                refusals.append(Refusal.of(attempt))
-                if attempt.passed:
-                    correct.append(attempt)
+        for task, correct, refusals in self.solutions.by_task(sampled, tasks, counts):
             if window is not None:
                 self.context.learn(task, refusals, window)
             if entry := self.solutions.choose(index, task, correct, counts.best(task), counts.pooled(task)):

@@ -8,16 +8,19 @@ from __future__ import annotations
 import logging
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from optimizers.attempt import Attempt
 from optimizers.call_seeds import derive_seed
+from optimizers.context_fit import Refusal
 from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, TaskCount, in_task_order, mean_pass_at
 from optimizers.filtering import choose_answer
 from optimizers.held_out import SHARE, HeldOutVerdict
+from optimizers.iteration_counts import IterationCounts
 from optimizers.ledger import TokenCount
 from optimizers.sampling import TaskExample
 
@@ -30,6 +33,8 @@ def better(domain: Domain, task: TaskExample, new: Entry, old: Entry | None) -> 
         return new
     if rank(domain, task, new.outputs) >= rank(domain, task, old.outputs):
         return old
+    if old.composed_from:
+        return new
     return replace(
         old,
         outputs=new.outputs,
@@ -116,6 +121,21 @@ class Solutions:
         """The mean pass@k of all tasks; None stands for the number of samples; `pooled` as for `mean_pass_at`."""
         return mean_pass_at(self.entries.values(), self._tasks, k, pooled=pooled)
 
+    def by_task(
+        self, sampled: Iterable[Attempt], tasks: Sequence[TaskExample], counts: IterationCounts
+    ) -> Iterator[tuple[TaskExample, list[Attempt], list[Refusal]]]:
+        """Adds an iteration's tokens to its tasks; yields each task's right attempts, and which of its were refused."""
+        for task in tasks:
+            self.spend(task, counts.spent(task.index))
+        by_index = {task.index: task for task in tasks}
+        for number, own in groupby(sampled, key=lambda attempt: attempt.task):
+            correct, refusals = list[Attempt](), list[Refusal]()
+            for attempt in own:  # of which most are wrong, and not kept in memory
+                refusals.append(Refusal.of(attempt))
+                if attempt.passed:
+                    correct.append(attempt)
+            yield by_index[number], correct, refusals
+
     def spend(self, task: TaskExample, tokens: TokenCount) -> None:
         """Adds the tokens that an iteration spent on a task."""
         self._spent[task.key] = self._spent.get(task.key, TokenCount()) + tokens
@@ -156,6 +176,16 @@ class Solutions:
             pooled_samples=pooled and pooled[1],
         )
         return better(self._domain, task, entry, self.entries.get(task.key))
+
+    def composed(self, index: int, task: TaskExample, answer: Outputs, origins: Sequence[str]) -> Entry:
+        """The entry of a task whose answer is composed of those of sub-tasks, with the counts of the hardest."""
+        hardest = min((self.entries[key] for key in origins), key=lambda entry: entry.rate)
+        cost = None if self._domain.cost is None else self._domain.cost(task.example, answer)
+        inputs, tokens = dict(task.example.inputs().items()), self._spent.get(task.key, TokenCount())
+        return replace(
+            hardest, task_key=task.key, inputs=inputs, outputs=answer, calls={}, iteration=index, tokens=tokens,
+            cost=cost, answer_iteration=None, held_out=None, composed_from=tuple(origins),
+        )  # fmt: skip
 
     def hold_out(self, refused: Mapping[str, Outputs], seconds: float) -> None:
         """Marks the entries of the run's tasks, each once, with the held-out verdicts on their answers.

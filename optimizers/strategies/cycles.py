@@ -37,7 +37,7 @@ class Cycles(ABC):
         for cycle in count(1 + max((result.cycle for result in progress.iterations), default=0)):
             for demo_set in self._cycle(progress, cycle):
                 yield demo_set
-                if progress.iterations[-1].solved:
+                if progress.iterations[-1].learned:
                     break
             else:  # the last set solved nothing, or D is empty
                 return

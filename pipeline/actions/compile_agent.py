@@ -24,7 +24,7 @@ from pipeline.cli import summary
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages import registry
-from pipeline.languages.language import Advises
+from pipeline.languages.language import Advises, Divides
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
@@ -96,6 +96,10 @@ def checked(config: RunConfig) -> Request:
         raise UsageError(f"--validation: `{config.optimizer}` does not use validation tasks; omit the option")
     if config.selection != SELECTIONS[0] and config.optimizer != "adaptive":
         raise UsageError(f"--selection: `{config.optimizer}` does not select demonstrations; omit the option")
+    if config.split:
+        registry.offer(config.language, Divides, "--split")
+        if config.optimizer != "adaptive":
+            raise UsageError(f"--split: `{config.optimizer}` does not learn from sub-tasks; omit the option")
     validation = load_tasks(config.validation, config.language) if config.validation else []
     if config.experience and config.optimizer != "adaptive":
         raise UsageError(

@@ -72,6 +72,8 @@ def as_text(least: DryRunBounds, most: DryRunBounds, config: RunConfig) -> str:
     else:
         rows.append(f"dollars     {least.usd:,.2f} to {most.usd:,.2f}")
     rows.append("at least: one pass solves all tasks; at most: every pass of the algorithm, each answer at full length")
+    if config.split:
+        rows.append("the requests for sub-tasks of unsolved tasks come on top, up to the budget")
     if config.optimizer not in ("adaptive", "none"):
         rows.append(f"the requests by which `{config.optimizer}` makes its program come on top, up to the budget")
     return "\n".join(rows)

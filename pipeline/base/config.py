@@ -264,6 +264,12 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "the limit for one task of --teacher", "X")
 
+    split: bool = SAMPLING.option(
+        False,
+        "sub-tasks of tasks that an iteration leaves unsolved are sampled, too; a task is solved when a program that is"
+        " composed of theirs is verified (`adaptive` only)",
+    )
+
     register_as: str | None = option(
         None,
         "also register the compiled program, and its prompts, in MLflow's registry, as a new version; the alias moves"

@@ -43,6 +43,8 @@ def as_json(result: JobResult) -> dict[str, Any]:
         "seconds": round(experience.seconds, 3),
         "stopped": experience.stopped,
         "message": experience.message,
+        "composed": {name: list(parts) for name, parts in _composed(experience).items()},
+        "subtasks": _subtasks(experience),
         "held_out": _held_out_as_json(experience),
         "refused": [refusal.to_dict() for refusal in result.refused],
     }
@@ -78,11 +80,31 @@ def print_summary(result: JobResult) -> None:
         *([f"refused  {counted(len(refused), 'program')} of earlier records:", *listed(refused)] if refused else []),
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
         *([f"taught   {counted(taught, 'task')}, which the LM was not asked for"] if taught else []),
+        *_subtask_lines(experience),
         *_held_out_lines(experience),
         f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
         f"record   run {result.run_name!r}; view it with: python -m pipeline.ui",
     )
+
+
+def _composed(experience: Experience) -> dict[str, tuple[str, ...]]:
+    """The tasks whose answers are composed, each with the sub-tasks."""
+    return {entry.task_key: entry.composed_from for entry in experience.entries if entry.composed_from}
+
+
+def _subtasks(experience: Experience) -> dict[str, bool]:
+    """The sub-tasks that were sampled, in the order in which they entered, each with whether it is solved."""
+    solved = {key for result in experience.iterations for key in result.solved_parts}
+    sampled = (key for result in experience.iterations for key in result.tasks)
+    return {key: key in solved for key in sampled if key not in experience.tasks}
+
+
+def _subtask_lines(experience: Experience) -> list[str]:
+    """The sub-tasks by their number, and what is composed of them; none for a run without any."""
+    found = _subtasks(experience)
+    composed = [f"  {name} is composed of {', '.join(parts)}" for name, parts in _composed(experience).items()]
+    return [f"split    {counted(len(found), 'sub-task')}, {sum(found.values())} solved", *composed] if found else []
 
 
 def _held_out_as_json(experience: Experience) -> dict[str, Any]:
@@ -140,6 +162,8 @@ def _cells(entry: Entry | None, earlier: bool) -> tuple[str, ...]:
         return "none", "", "unsolved"
     if entry.teacher is not None:
         return "", "", f"taught by {entry.teacher}"
+    if entry.composed_from:
+        return "composed", "", f"{entry.iteration + 1}"
     if earlier:
         return f"{entry.successes} of {entry.samples}", f"{entry.temperature}", "an earlier run"
     return f"{entry.successes} of {entry.samples}", f"{entry.temperature}", f"{entry.iteration + 1}"

@@ -268,6 +268,18 @@ class Rewrites(Protocol):
 
 
 @runtime_checkable
+class Divides(Protocol):
+    """Sub-tasks of unsolved tasks: `pipeline.compile --split`."""
+
+    def dividing(self, workers: Any) -> Any:
+        """A context with an object whose `divided(task, programs)` gives sub-tasks by name, given programs for some.
+
+        What it gives has `parts`, and `impl` and `origins`: a verified program of the task that is composed of programs
+        for sub-tasks, and their names.
+        """
+
+
+@runtime_checkable
 class Proves(Protocol):
     """Programs proved equal to their references: `pipeline.verify --exact`."""
 

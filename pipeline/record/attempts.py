@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from optimizers import Attempt, AttemptLog
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.files import open_growing, replacing, write_bytes
 from pipeline.base.redaction import redacted
 from pipeline.base.text import first_line
@@ -234,3 +234,16 @@ def read_attempts(client: MlflowClient, run_id: str) -> AttemptLog:
 
 def _line(attempt: Attempt) -> str:
     return redacted(json.dumps(attempt.to_dict())) + "\n"
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turns a full disk into the error of a failed store.
+
+    Raises:
+        RecordError: Something can't be written.
+    """
+    try:
+        yield
+    except (OSError, UsageError) as error:
+        raise RecordError(f"cannot write the record of the run: {first_line(error)}") from error

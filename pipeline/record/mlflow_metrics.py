@@ -78,6 +78,11 @@ def within_bounds(costs: Mapping[str, float], bounds: Mapping[str, float], tasks
     return {f"within_{p:g}": sum(ratio <= p for ratio in ratios) / tasks for p in WITHIN} if bounds else {}
 
 
+def costs_record(costs: Mapping[str, float], bounds: Mapping[str, float]) -> dict[str, Any]:
+    """The costs by task beside their bounds, as JSON data."""
+    return {task: {"cost": cost, "at_least": bounds.get(task)} for task, cost in costs.items()}
+
+
 def predictor_metrics(result: IterationResult) -> dict[str, float]:
     """The calls and tokens of each predictor; the UI groups metrics by the part before the `/`."""
     return {

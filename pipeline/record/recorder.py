@@ -10,6 +10,8 @@ Artifacts of the parent:
     iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
     iterations/03_HM/attempts.json          the same shortened, as a table that the UI shows
+    subtasks/GROUP/NAME.yaml                sub-tasks of unsolved tasks, each with its program once it is solved
+    subtasks.json                           a table: which sub-task was solved when, and which task it served
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
     probe.json                              tokens of the request by which the LM was found usable
@@ -40,6 +42,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from optimizers import (
     Attempt,
     BaseObserver,
@@ -54,20 +58,21 @@ from optimizers import (
 )
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import save_program
-from pipeline.base.errors import RecordError, RunLost, UsageError
+from pipeline.base.errors import RecordError, RunLost
 from pipeline.base.paths import shown
-from pipeline.base.text import first_line, path_of
+from pipeline.base.text import path_of
 from pipeline.charts.curves import draw_solved
 from pipeline.charts.plots import draw_run, final_counts
 from pipeline.languages.language import Task
 from pipeline.record import models, ownership, registration, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
-from pipeline.record.attempts import AttemptWriter, read_attempts
+from pipeline.record.attempts import AttemptWriter, read_attempts, reported
 from pipeline.record.curve import Control, control_of
 from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.mlflow_metrics import (
     STATUS,
     cost_metrics,
+    costs_record,
     curves,
     describe,
     held_out_metrics,
@@ -80,6 +85,7 @@ from pipeline.record.mlflow_metrics import (
 from pipeline.record.request import Request
 from pipeline.record.resume import PersistentLedger
 from pipeline.record.run_tree import SANDBOX, NestedRuns, create_parent, recorded_points, run_name
+from pipeline.record.subtasks import Subtasks
 from pipeline.record.transcript import as_yaml, demonstrations, messages
 from pipeline.verification.sandbox import applied
 
@@ -199,6 +205,7 @@ class Recorder(BaseObserver):
         self._heartbeat = heartbeat
         self._folder = folder
         self._tasks = {task.name: task for task in tasks}
+        self._subtasks = Subtasks(client, run_id)
         self._samples = 0
         self._temperatures: Sequence[float] = ()
         self._carried = {e.task_key: TaskCount(e.task_key, e.temperature, e.successes, e.samples) for e in carried}
@@ -232,7 +239,7 @@ class Recorder(BaseObserver):
             self._points |= recorded_points(self._client, self._nested)
         earned = self._carried | {count.task_key: count for count in final_counts(self._iterations)}
         if event.overhead:
-            with _reported():
+            with reported():
                 save_program(event.program, self._folder / "tuned.json")
         demos = demonstrations(event.program, event.demos, earned)
         self._client.log_text(self.run_id, as_yaml(demos), f"{place}/demonstrations.yaml")
@@ -240,7 +247,7 @@ class Recorder(BaseObserver):
             self._client.log_text(self.run_id, as_yaml(event.reasons), f"{place}/selection.yaml")
         self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
         recorded = (self.journal[place] for place in self._places.get(event.index, ()))
-        with _reported():
+        with reported():
             self._attempts = AttemptWriter(self._folder / place, recorded)
         self._heartbeat.start_attempts(self._attempts, place)
 
@@ -248,7 +255,7 @@ class Recorder(BaseObserver):
         """Writes the attempt at once; it replaces a recorded one without an answer at the same sample."""
         self._heartbeat.require_owned()
         if self._attempts:
-            with _reported():
+            with reported():
                 self._attempts.write(attempt)
 
     def in_flight(self, samples: tuple[InFlight, ...]) -> None:
@@ -258,9 +265,11 @@ class Recorder(BaseObserver):
     def iteration_finished(self, result: IterationResult) -> None:
         """Uploads the attempts, logs the metrics and updates the pictures."""
         self._iterations.append(result)
+        self._subtasks.finish(result)
         stages = self._end_attempts()
         if result.complete:
             metrics = iteration_metrics(result) | stage_metrics(stages) | cost_metrics(result)
+            metrics |= self._subtasks.metrics()
             known = {name for run_id, name, _ in self._points if run_id == self.run_id}
             self._log_metrics(self.run_id, curves(metrics, known), step=result.index + 1)
             if self._nested:
@@ -268,6 +277,11 @@ class Recorder(BaseObserver):
         self._end_iteration("FINISHED" if result.complete else "KILLED")
         if time.monotonic() - self._drawn > SECONDS_BETWEEN_PICTURES:
             self._draw()
+
+    def parts_entered(self, parts: Mapping[str, Mapping[str, dspy.Example]]) -> None:
+        """Records the sub-tasks that enter."""
+        self._subtasks.enter(parts, len(self._iterations) + 1)
+        self._show_table(Subtasks.FILE)
 
     def run_finished(self, experience: Experience) -> None:
         """Records the solutions, the experience and a description."""
@@ -290,20 +304,18 @@ class Recorder(BaseObserver):
     def log_solutions(self, programs: Mapping[str, str]) -> None:
         """Records programs by task as the run's solutions in place of earlier ones, without those of other tasks."""
         self._heartbeat.check()
-        for name, program in programs.items():
-            if name in self._tasks:
-                solved = self._tasks[name].text_with(program)
-                self._client.log_text(self.run_id, solved, f"solutions/{path_of(name)}.yaml")
+        for name in (name for name in programs if name in self._tasks):
+            solved = self._tasks[name].text_with(programs[name])
+            self._client.log_text(self.run_id, solved, f"solutions/{path_of(name)}.yaml")
+        self._subtasks.solve(programs)
 
     def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
         """Records the costs of the best answers, and the numbers of tasks within some multiples of the bound.
 
         `bounds` has what any program of each task costs at least; it is empty for a figure without a bound.
         """
-        costs = experience.costs
-        within = within_bounds(costs, bounds, len(experience.tasks))
-        named = {task: {"cost": cost, "at_least": bounds.get(task)} for task, cost in costs.items()}
-        content = {"objective": objective, "tasks": named, "within": within}
+        within = within_bounds(experience.costs, bounds, len(experience.tasks))
+        content = {"objective": objective, "tasks": costs_record(experience.costs, bounds), "within": within}
         self._client.log_text(self.run_id, json.dumps(content, indent=1), "costs.json")
         self._log_metrics(self.run_id, within, step=len(experience.attempts))
 
@@ -343,19 +355,23 @@ class Recorder(BaseObserver):
             return {}
         attempts, self._attempts = self._attempts, None
         self._heartbeat.end_attempts()
-        with _reported():
+        with reported():
             compressed = attempts.close(self._order)
             table = compressed.with_name(FILE)
             stages = write_table(compressed, table)
         self._heartbeat.check()
         place = str(compressed.parent.relative_to(self._folder))
-        self._tables[f"{place}/{FILE}"] = None
         for path in (compressed, table):
             self._client.log_artifact(self.run_id, str(path), place)
             path.unlink()
         self._heartbeat.delete_parts(place)
-        self._client.set_tag(self.run_id, TAG, tag_value(self._tables))
+        self._show_table(f"{place}/{FILE}")
         return stages
+
+    def _show_table(self, path: str) -> None:
+        """Has the UI show a file as a table."""
+        self._tables[path] = None
+        self._client.set_tag(self.run_id, TAG, tag_value(self._tables))
 
     def _end_iteration(self, status: str) -> None:
         if self._nested:
@@ -382,12 +398,3 @@ class Recorder(BaseObserver):
             control = self.control and [(point["samples"], point["solved"]) for point in self.control.points]
             draw_solved(self._iterations, control or (), len(self._tasks), Path(scratch) / "solved.png")
             self._client.log_artifacts(self.run_id, scratch)
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Turns a full disk into the error of a failed store."""
-    try:
-        yield
-    except (OSError, UsageError) as error:
-        raise RecordError(f"cannot write the record of the run: {first_line(error)}") from error

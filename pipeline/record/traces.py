@@ -27,6 +27,7 @@ def notable_attempts(experience: Experience) -> list[Attempt]:
             entry.answer_sample,
         )
         for entry in experience.entries
+        if not entry.composed_from
     }
     solving: dict[str, Attempt] = {}
     nearest: dict[str, Attempt] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from optimizers import Entry, Experience, Observer, TokenCount
 from optimizers import registry as optimizers
 from optimizers.baselines import Baseline
 from optimizers.context_window import Window
+from optimizers.domain import Divide, Division
 from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import longest_prompt
 from optimizers.strategies.per_task import PerTask
@@ -33,7 +35,7 @@ from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
 from pipeline.languages import registry
-from pipeline.languages.language import Prices, Simplifies, Task
+from pipeline.languages.language import Divides, Prices, Simplifies, Task
 from pipeline.record import store
 from pipeline.record.curve import Control
 from pipeline.record.mlflow_metrics import STATUS
@@ -186,7 +188,10 @@ class CompileJob:
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
         agent = new_agent(config, mined_skills(config, request.skill_source))
-        with lm_session(self.lms.solving, config.verdict_cache, self.workers, config.language) as metric:
+        with (
+            lm_session(self.lms.solving, config.verdict_cache, self.workers, config.language) as metric,
+            self._dividing() as divide,
+        ):
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             cost = None
             if config.objective != "correctness":
@@ -205,6 +210,7 @@ class CompileJob:
                     demo_predictors=demonstrated_predictors(agent),
                     hold_out=holding_out(self.workers, config.seed, config.language, self.tell),
                     cost=cost,
+                    divide=divide,
                 ),
                 observers=observers,
                 display_progress=False,
@@ -226,6 +232,15 @@ class CompileJob:
                 compiled.pool = DemoPool.of(compiled.experience, selection, domain, config.demo_tokens)
             return compiled
 
+    @contextmanager
+    def _dividing(self) -> Iterator[Divide | None]:
+        """How tasks are divided into sub-tasks, within the context; None if they are not."""
+        if not self.request.config.split:
+            yield None
+            return
+        with registry.offer(self.request.config.language, Divides, "--split").dividing(self.workers) as divider:
+            yield partial(_division, divider)
+
     def _simplify_solutions(self, experience: Experience, metric: Metric, cost: AnswerCost | None) -> None:
         """Records simpler texts of a run's solutions; the experience and the program keep the answers as sampled."""
         language = registry.find(self.request.config.language)
@@ -244,6 +259,12 @@ class CompileJob:
             experience.entries, passes, priced if cost else None, self.workers.count, language.simplified
         )
         self.recorder.log_solutions(programs)
+
+
+def _division(divider: Any, example: dspy.Example, answers: Mapping[str, Any]) -> Division:
+    found = divider.divided(example.task, {name: str(outputs["impl"]) for name, outputs in answers.items()})
+    parts = dict(zip(found.parts, examples(found.parts.values()), strict=True))
+    return Division(parts, {"impl": found.impl} if found.impl else None, found.origins)
 
 
 def _priced(experience: Experience, tasks: Sequence[Task], cost: AnswerCost | None) -> Experience:

@@ -269,10 +269,7 @@ class SplitSearch:
 
     def _is_first(self, goal: str) -> bool:
         """Whether a goal is tried in the first round: outputs, and cuts that are chosen or have a name."""
-        cut = self._writer.cuts.get(goal)
-        if cut is None or cut.output is not None:
-            return True
-        return goal in self._chosen if self._chosen else not cut.temporary
+        return goal in (self._chosen | {*self._writer.outputs} if self._chosen else self._writer.named)
 
     def _next(self, goal: str, turn: _Round) -> tuple[Task, tuple[str, ...]] | None:
         """The next sub-task for a goal that is still needed."""
@@ -397,7 +394,8 @@ class SplitSearch:
             self._refused.add(attempt.impl or "")
 
 
-_PRELOAD = ("pipeline.splitting.cuts", "pipeline.splitting.composing", "pipeline.splitting.library", worker.__name__)
+PRELOAD = ("pipeline.splitting.cuts", "pipeline.splitting.composing", "pipeline.splitting.library", worker.__name__)
+"""Modules that the workers of splits find imported."""
 
 
 def split_all(
@@ -425,7 +423,7 @@ def split_all(
     """
     if not tasks:
         return
-    with search_pool(workers, budget.seconds, _PRELOAD) as pool:
+    with search_pool(workers, budget.seconds, PRELOAD) as pool:
         for task in tasks:
             told = partial(listener, task)
             yield task, SplitSearch(task, pool, budget, workers.count, library, kept(task), choose, told).run()

@@ -43,6 +43,12 @@ class SubtaskWriter:
         return (*self.cuts, *(name for name in self.outputs if name not in self.cuts))
 
     @cached_property
+    def named(self) -> frozenset[str]:
+        """The goals that are outputs, or that the reference or a function of PyTorch names."""
+        cuts = self.found.cuts
+        return frozenset(self.outputs) | {cut.name for cut in cuts if not cut.temporary or cut.output is not None}
+
+    @cached_property
     def choices(self) -> tuple[str, ...]:
         """The cuts for a reader: name, type, and the statement that makes it."""
         return tuple(f"{cut.name}: {cut.type}, {self._statements[cut.place[0]].code}" for cut in self.found.cuts)
@@ -83,6 +89,7 @@ class SubtaskWriter:
                 fns=fns,
                 outputs=[self._output(goal, slices)],
                 sizes=self.task.sizes,
+                part_of=self.task.name,
             )
             return loads_task(dump_task(_with_whole_dims(task, self.task)), f"{self.task.name}.{goal}")
         except (TaskError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,13 @@ from pipeline.base.choices import EMBEDDED, FloatType, PromptKind, ProposerKind
 from pipeline.base.paths import DATA
 from pipeline.cli.program_arguments import Item
 from pipeline.rewriting.simplification import annotated, simplified
+from pipeline.splitting.division import Divider, dividing
 from pipeline.step.classes import task_class
 from pipeline.verification import checking, worker
 from pipeline.verification.cache import verifier_version
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pricing import Pricing, answer_cost
+from pipeline.verification.workers import Workers
 from signatures import extract_program, holds_program
 from signatures.prompts import Reference
 from step_runtime.base.errors import STAGES, Diagnostic
@@ -155,6 +158,10 @@ class Step:
     ) -> Explored | tuple[Diagnostic, ...]:
         """What rewrites that keep the results lead to."""
         return Pricing(task, chip or DEFAULT_CHIP, executor).explored(text, figure, most)  # type: ignore[arg-type]
+
+    def dividing(self, workers: Workers) -> AbstractContextManager[Divider]:
+        """Divides tasks along their references; see `pipeline.splitting.division`."""
+        return dividing(workers)
 
     def annotated(self, task: Task, text: str) -> str:
         """The text with names and comments."""

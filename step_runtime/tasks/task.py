@@ -144,6 +144,9 @@ class Task(_Strict):
         default=None, description="The licence of the task and of programs for it, as an SPDX expression."
     )
     sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
+    part_of: str | None = Field(
+        default=None, description="The name of the task of which this is a sub-task, for records and people."
+    )
     stress: bool = Field(default=False, description="Whether a program that fails on stress inputs fails the task.")
     limits: dict[Figure, DimText] = Field(
         default_factory=dict, description="What a program may cost at most, by figure: numbers or polynomials in dims."

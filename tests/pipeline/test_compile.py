@@ -12,6 +12,7 @@ import json
 import re
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from pipeline import load_program
-from pipeline.base.errors import LMUnavailable
+from pipeline import compile as command
+from pipeline import load_program, report
+from pipeline.base.errors import LMUnavailable, run_command
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
+from tests.pipeline.splitting.layers import GATE, NORM, PRODUCT
+from tests.pipeline.splitting.layers import TEXT as LAYER
 from tests.support import answering_lm as answering
 from tests.support.doubling_lm import Engine, run
 from tests.support.forked import Forked
@@ -109,6 +113,47 @@ def test_a_selection_per_task_is_on_record_with_its_reasons(
     assert set(shown) <= {"triple", "halve"} and re.fullmatch(r"similarity 0\.\d\d", shown["halve"]["double"])
     assert run("none", "--tasks", str(folder), "--selection", "similar") == 2
     assert "--selection: `none` does not select demonstrations; omit the option" in capsys.readouterr().err
+
+
+class SolvesParts(Engine):
+    """Solves the sub-tasks of the small layer, each once it was shown a solved one but the first, and not the layer."""
+
+    programs: Mapping[str, str] = {"n": NORM, "gate": GATE, "y": PRODUCT}
+
+    def solves(self, task: str, shown: bool, turn: int) -> bool:
+        return "part_of: layer" in task and (shown or self.right(task) == NORM)
+
+    def right(self, task: str) -> str:
+        found = re.search(r"outputs:\s*- name: (\w+)", task)
+        return self.programs.get(found[1] if found else "", "")
+
+
+def test_with_split_a_layer_is_solved_by_its_subtasks_and_the_record_says_when(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The origin of the layer's program is on record; a run that was cut short goes on with the same sub-tasks."""
+    answering.use(SolvesParts(), monkeypatch)
+    (tmp_path / "layer.yaml").write_text(LAYER)
+    options = ["--tasks", str(tmp_path / "layer.yaml"), "--split", "--json", "--temperatures", "0.7"]
+    assert run("adaptive", *options, "--max-iterations", "2") == 1
+    cut = json.loads(capsys.readouterr().out)
+    assert cut["unsolved"] == ["layer"] and cut["subtasks"] == {"layer.n": True, "layer.gate": False, "layer.y": False}
+    assert run_command(command.NAME, command.main, ["--resume", cut["run_id"], "--max-iterations", "9", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["composed"] == {"layer": ["layer.n", "layer.gate", "layer.y"]} and result["solved"] == ["layer"]
+    client = MlflowClient(tracking_uri=store.store_uri())
+    recorded = client.get_run(result["run_id"])
+    assert [recorded.data.metrics[name] for name in ("iteration/subtasks_solved", "iteration/tasks_composed")] == [3, 1]
+    artifacts = Path(recorded.info.artifact_uri.removeprefix("file://"))
+    table = json.loads((artifacts / "subtasks.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [(row["sub-task"], row["serves"], row["entered"], row["solved"], row["composed"]) for row in rows[:3]] == [
+        ("layer.n", "layer", 2, 2, True), ("layer.gate", "layer", 2, 3, True), ("layer.y", "layer", 2, 3, True),
+    ]  # fmt: skip
+    assert load_task(artifacts / "subtasks" / "layer.n.yaml").impl is not None
+    assert load_task(artifacts / "solutions" / "layer.yaml").impl is not None
+    assert run_command(report.NAME, report.main, [result["run_id"], "-o", str(tmp_path / "page")]) == 0
+    assert run("none", *options) == 2 and "--split: `none` does not learn from sub-tasks" in capsys.readouterr().err
 
 
 def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(

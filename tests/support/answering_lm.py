@@ -26,12 +26,16 @@ class Engine:
     def solves(self, task: str, shown: bool, turn: int) -> bool:
         return "'] * 2" in task or ("'] * 3" in task and (shown or turn == 3))
 
+    def right(self, task: str) -> str:
+        """The program for a task that it solves."""
+        return RIGHT
+
     def complete(self, request: lm15.Request) -> lm15.Response:
         self.calls += 1
         if self.calls >= self.fail_from:
             raise LMAuthError("the key was revoked")
         task, turn = request.messages[-1].text or "", (request.config.seed or 0) % 4
-        answer = RIGHT if self.solves(task, len(request.messages) > 1, turn) else WRONG[min(turn, 2)]
+        answer = self.right(task) if self.solves(task, len(request.messages) > 1, turn) else WRONG[min(turn, 2)]
         text = f"[[ ## impl ## ]]\n{answer}\n\n[[ ## completed ## ]]"
         usage = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
         message = lm15.Message.assistant(text)

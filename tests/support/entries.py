@@ -38,7 +38,7 @@ class Progress:
 
     def finish(self, cycle: int, *solved: str) -> None:
         """Adds the result of an iteration."""
-        self.iterations.append(SimpleNamespace(cycle=cycle, solved=solved))
+        self.iterations.append(SimpleNamespace(cycle=cycle, learned=bool(solved)))
 
 
 def candidate(name: str, structures: str, tokens: int = 10, value: float = 0.0) -> Candidate:

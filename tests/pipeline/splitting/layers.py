@@ -53,3 +53,20 @@ sizes: {N: [4, 5], B: [2, 3], D: [6, 7], F: [3, 8]}
 def layer(text: str = TEXT, name: str = "layer") -> Task:
     """The layer as a task."""
     return loads_task(text, name)
+
+
+NORM = """\
+a, b = step.Copy().apply(x)
+c = step.Map(fn=fn_meansquare).apply(b)
+d = step.Zip().apply((a, c))
+e = step.Map(fn=fn_scale).apply(d)
+return e
+"""
+GATE = "a = step.Map(fn=fn_gate).apply(n)\nreturn a\n"
+PRODUCT = """\
+a = step.Map(fn=fn_up).apply(n)
+b = step.Zip().apply((gate, a))
+c = step.Map(fn=fn_product).apply(b)
+return c
+"""
+"""Programs for the sub-tasks `n`, `gate` and `y`."""
