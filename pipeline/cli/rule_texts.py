@@ -51,6 +51,7 @@ _CODES: Mapping[str, str] = {
     "fixed-dim": "A dim has one size at every set of sizes.",
     "function-fails": "A function fails on the elements of its declared type that were tried.",
     "input-by-name": "A function reads an input by name, and so all of it at once.",
+    "nan-output": "An output is NaN for some inputs.",
     "negligible-input": "One end of a dim changes an output by less than the comparison's tolerance.",
     "random-function": "A function gives other results for the same element when it runs again.",
     "random-reference": "A reference gives other values for the same inputs when it runs again.",

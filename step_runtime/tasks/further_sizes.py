@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 from math import gcd
+from operator import add, mul
 from random import Random
 from typing import NamedTuple
 
@@ -63,6 +64,27 @@ def _on_a_line(points: Sequence[tuple[int, int]]) -> bool:
     return all(far[0] * (b - y) == far[1] * (a - x) for a, b in others)
 
 
+class Triples:
+    """Dims that are the sum or the product of two others in all own sets."""
+
+    def __init__(self, own: Sequence[dict[str, int]], names: Sequence[str]) -> None:
+        self._found = [
+            (x, y, z, operation)
+            for x in names
+            for y, z in combinations([name for name in names if name != x], 2)
+            for operation in (add, mul)
+            if all(sizes[x] == operation(sizes[y], sizes[z]) for sizes in own)
+        ]
+
+    def keep(self, now: dict[str, int], name: str) -> bool:
+        """Whether all of them that a dim is in, and whose sizes are known, hold."""
+        return all(
+            now[x] == operation(now[y], now[z])
+            for x, y, z, operation in self._found
+            if name in (x, y, z) and {x, y, z} <= now.keys()
+        )
+
+
 class _Search:
     """The first set of sizes that keeps the relations and leaves the lines, smaller sizes first."""
 
@@ -76,13 +98,7 @@ class _Search:
     ) -> None:
         self._own, self._names, self._attempt, self._random = own, names, attempt, random
         self._lined = set(lined)
-        self._triples = [
-            (x, y, z, kind)
-            for x in names
-            for y, z in combinations([name for name in names if name != x], 2)
-            for kind in "+*"
-            if all(_is(kind, sizes[x], sizes[y], sizes[z]) for sizes in own)
-        ]
+        self._triples = Triples(own, names)
         self._choices = {name: self._multiples(name) for name in names}
         self._left = _STEPS
 
@@ -121,11 +137,8 @@ class _Search:
 
     def _fits(self, name: str, size: int, chosen: dict[str, int]) -> bool:
         now = {**chosen, name: size}
-        return all(self._pair(one, other, now) for each in chosen for one, other in permutations((each, name))) and all(
-            _is(kind, now[x], now[y], now[z])
-            for x, y, z, kind in self._triples
-            if name in (x, y, z) and {x, y, z} <= now.keys()
-        )
+        pairs = (pair for each in chosen for pair in permutations((each, name)))
+        return all(self._pair(one, other, now) for one, other in pairs) and self._triples.keep(now, name)
 
     def _pair(self, one: str, other: str, now: dict[str, int]) -> bool:
         """Whether two new sizes keep what all own ones have in common, and leave their line."""
@@ -145,8 +158,3 @@ class _Search:
         if self._attempt.ratios and all(b % a == 0 for a, b in own) and len({b // a for a, b in own}) == 1:
             return True
         return (one, other) not in self._lined or not _on_a_line([*own, (x, y)])
-
-
-def _is(kind: str, x: int, y: int, z: int) -> bool:
-    """Whether a size is the sum or the product of two others."""
-    return x == (y + z if kind == "+" else y * z)

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import permutations
 from math import gcd
 from random import Random
 from typing import Literal
 
+from step_runtime.tasks.further_sizes import Triples
 from step_runtime.tasks.task import Task
 
 Kind = Literal["primes", "equal", "free"]
@@ -105,24 +106,12 @@ class _Drawing:
         return step, range(-(-least // step) * step, most + 1, step)
 
     @cached_property
-    def _triples(self) -> list[tuple[str, str, str, str]]:
-        """Dims that are the sum or the product of two others in all own sets, where these vary."""
-        return [
-            (x, y, z, kind)
-            for x in self.names
-            for y, z in combinations([name for name in self.names if name != x], 2)
-            for kind in "+*"
-            if all(_is(kind, sizes[x], sizes[y], sizes[z]) for sizes in self.own)
-        ]
+    def _triples(self) -> Triples:
+        return Triples(self.own, self.names)
 
     def _fits(self, now: dict[str, int], name: str) -> bool:
-        return all(
-            self._keeps(one, other, now) for each in now if each != name for one, other in permutations((each, name))
-        ) and all(
-            _is(kind, now[x], now[y], now[z])
-            for x, y, z, kind in self._triples
-            if name in (x, y, z) and {x, y, z} <= now.keys()
-        )
+        pairs = (pair for each in now if each != name for pair in permutations((each, name)))
+        return all(self._keeps(one, other, now) for one, other in pairs) and self._triples.keep(now, name)
 
     def _keeps(self, one: str, other: str, now: dict[str, int]) -> bool:
         """Whether two sizes keep what those of all own sets have in common."""
@@ -135,10 +124,6 @@ class _Drawing:
         ordered = all(a <= b for a, b in own)
         divided = all(a % b == 0 for a, b in own)
         return (x <= y or not ordered) and (x % y == 0 or not divided)
-
-
-def _is(kind: str, x: int, y: int, z: int) -> bool:
-    return x == (y + z if kind == "+" else y * z)
 
 
 def _is_prime(number: int) -> bool:

@@ -87,6 +87,12 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
                 doubted = True
                 message = f"output {spec.name} {problem.format(instance.place)}"
                 yield TaskWarning("constant-output", message, ("outputs", index))
+            elif missing := _missing(values):
+                message = (
+                    f"output {spec.name} is NaN for some inputs, in {missing} numbers at {instance.place}: a program"
+                    " that gives NaN there passes"
+                )
+                yield TaskWarning("nan-output", message, ("outputs", index))
     random = list(_random(task, tried, before_run))
     yield from random
     if not doubted and not random:
@@ -117,6 +123,15 @@ def _constant(values: Sequence[Data]) -> str | None:
     if all(bool(part.isnan().all()) for value in values for part in value):
         return "is NaN throughout at {} for every input"
     return "changes with the inputs by less than the comparison's tolerance at {}: a constant would pass"
+
+
+def _missing(values: Sequence[Data]) -> str:
+    """How many numbers of an output are NaN, where the inputs decide which; empty where they do not."""
+    masks = [[part.isnan() for part in value] for value in values]
+    if all(all(map(torch.equal, masks[0], other)) for other in masks[1:]):
+        return ""
+    count, all_ = max((sum(int(part.sum()) for part in mask), sum(part.numel() for part in mask)) for mask in masks)
+    return f"{count} of {all_}"
 
 
 def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:

@@ -51,6 +51,13 @@ def test_a_reference_that_a_constant_matches_is_reported(reference: str, quoted:
     assert found[0].startswith(quoted)
 
 
+def test_a_reference_that_is_nan_for_some_inputs_is_reported(tmp_path: Path) -> None:
+    """A pattern of NaN that all inputs share is the author's own, see the next test."""
+    reference = "input_data['E0'].sum(1) * torch.where(input_data['E0'][:, 0] > 0.5, 1, float('nan'))"
+    [found, *_] = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
+    assert found.startswith("output S0 is NaN for some inputs, in ") and "7 numbers at M=5, N=7" in found
+
+
 @pytest.mark.parametrize(
     "reference",
     [
