@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
@@ -148,6 +146,8 @@ def _functions_file(text: str) -> str | None:
     """The value of a task's key `fns_from`, as YAML has it: the same words may stand in a text."""
     if "fns_from" not in text:
         return None
+    import yaml  # not there without the extra `pipeline`, whose lack the commands name
+
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError):
