@@ -4,7 +4,7 @@ Invariants: a log reads like a list and grows only at its end; an attempt that i
 types of its fields; the file has no name and is deleted with the log; an attempt that neither pickle nor cloudpickle
 takes, or that does not fit on a full disk, stays in memory.
 
-The recorder's journal cannot replace it: a run without a recorder writes none, and JSON drops the fields' types.
+A record on disk cannot replace it: JSON drops the fields' types, and a compressed file gives no access at random.
 """
 
 from __future__ import annotations

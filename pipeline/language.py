@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _new(options: LanguageOptions) -> int:
     from pipeline.actions.new_language import write_skeleton
-    from pipeline.base.outputs import LanguageNewOutput
+    from pipeline.base.language_outputs import LanguageNewOutput
     from pipeline.base.paths import shown
 
     folder = Path(options.output or f"{options.name}-language")

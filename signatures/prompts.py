@@ -35,16 +35,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SolvedExample(Task):
-    """A task with its program, as in a prompt's file."""
-
-    impl: str
-
-    def solved(self) -> SolvedTask:
-        """The task and the program separately."""
-        return SolvedTask(Task.model_validate(self.model_dump(by_alias=True, exclude={"impl"})), self.impl)
-
-
 class Correction(Task):
     """A task with a program before and after the guardian, and why (paper, Figure 20)."""
 
@@ -54,11 +44,16 @@ class Correction(Task):
 
 
 class Reference(Strict):
-    """A primitive, or a pattern of usage, with solved examples (paper, Figures 14 and 17)."""
+    """A primitive, or a pattern of usage, with examples that have an `impl` (paper, Figures 14 and 17)."""
 
     name: str
     desc: str
-    examples: list[SolvedExample]
+    examples: list[Task]
+
+    @property
+    def solved(self) -> list[SolvedTask]:
+        """The examples, each with its task and its program separately."""
+        return [solved for each in self.examples if (solved := each.solved())]
 
 
 class BasePrompt(Strict):
@@ -115,6 +110,8 @@ def load_prompt(model: type[P], path: Path) -> P:
     node, prompt = _read(model, path)
     try:
         for location, example in prompt.located_examples():
+            if example.impl is None and not isinstance(example, Correction):
+                raise PromptError(f"{_places(path, node, (*location, 'impl'))(())}: this key is missing")
             # The types of an example's fields are already checked; this checks dtypes, dims, code and names.
             plain = example.model_dump(by_alias=True, exclude_defaults=True, include=set(Task.model_fields))
             task_of(plain, path.stem, _places(path, node, location))

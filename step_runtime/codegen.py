@@ -38,13 +38,7 @@ OPEN_BODY = "...  # the program"
 """The placeholder in a script for the program to write."""
 
 
-def generate_test(
-    task: Task,
-    program: str,
-    *,
-    dtype: str = "float64",
-    scopes: Sequence[Scope] | None = None,
-) -> str:
+def generate_test(task: Task, program: str, *, dtype: str = "float64", scopes: Sequence[Scope] | None = None) -> str:
     """The script's text.
 
     Args:

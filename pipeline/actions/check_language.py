@@ -20,9 +20,9 @@ from typing import Any, Literal
 from pipeline.actions.shown_programs import Program, Shown, read_shown
 from pipeline.agent.speaking import instructions_in
 from pipeline.base.files import write_text
+from pipeline.base.language_outputs import ConformanceCase, LanguageCheckOutput
 from pipeline.base.languages import DEFAULT
 from pipeline.base.machine import cores
-from pipeline.base.outputs import ConformanceCase, LanguageCheckOutput
 from pipeline.base.text import visible
 from pipeline.languages import language as protocols
 from pipeline.languages import registry

@@ -277,26 +277,42 @@ def synthesize(
     except KeyboardInterrupt:
         stopped, code = "interrupted", Exit.INTERRUPTED
     written = _write(tasks, offers or _offers(None, tasks, _programs(outcomes, splits)), files)
+    result, text = _searched_json(tasks, outcomes, splits, written), _searched_text(tasks, outcomes, splits, written)
+    if stopped:
+        return Generated(result, text, code, f"{stopped}; verified programs are kept, see above")
+    return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO)
+
+
+def _searched_text(
+    tasks: Sequence[StepTask],
+    outcomes: Mapping[str, SearchOutcome],
+    splits: Mapping[str, SplitOutcome],
+    written: Mapping[str, WrittenOffer],
+) -> str:
+    """Each task's program or the files that it was written to, or why there is none."""
     heads = {task.name: results.headline(task.name, outcomes.get(task.name)) for task in tasks}
     composed = {name: split for name, split in splits.items() if split.impl is not None or name not in outcomes}
     heads |= {name: headline(name, split) for name, split in composed.items()}
     bodies = {name: [headline("splitting", split)] for name, split in splits.items() if name not in composed}
     bodies |= {name: list(offer.lines()) for name, offer in written.items()}
-    text = "\n\n".join("\n  ".join([head, *bodies.get(name, ())]) for name, head in heads.items())
+    return "\n\n".join("\n  ".join([head, *bodies.get(name, ())]) for name, head in heads.items())
+
+
+def _searched_json(
+    tasks: Sequence[StepTask],
+    outcomes: Mapping[str, SearchOutcome],
+    splits: Mapping[str, SplitOutcome],
+    written: Mapping[str, WrittenOffer],
+) -> dict[str, Any]:
+    """Solved and unsolved names, then task by task the program, or why there is none."""
     result = results.as_json(tasks, outcomes, {name for name, split in splits.items() if split.impl is not None})
-    for task_name in {**outcomes, **splits}:
-        own = written[task_name].to_dict() if task_name in written else NO_OFFER
-        split = splits.get(task_name)
-        result["tasks"][task_name] = {
-            **(result["tasks"][task_name] or {}),
-            "passed": task_name in written,
-            **own,
-            "split": split and split_json(split),
-        }
+    for name in {**outcomes, **splits}:
+        own = written[name].to_dict() if name in written else NO_OFFER
+        split = splits.get(name)
+        searched = result["tasks"][name] or {}
+        result["tasks"][name] = {**searched, "passed": name in written, **own, "split": split and split_json(split)}
     result["warnings"] = findings_of(written)
-    if stopped:
-        return Generated(result, text, code, f"{stopped}; verified programs are kept, see above")
-    return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO)
+    return result
 
 
 CLEAN_SECONDS = 20.0

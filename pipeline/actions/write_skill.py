@@ -96,7 +96,7 @@ def make_skill(learned: Mapping[str, SolvedTask]) -> Skill:
     prompt = packaged_prompt()
     paths = sorted((DOCS / "cookbook").glob("*.yaml"))
     recipes = {path.stem: solved for path in paths if (solved := read_task(path).solved()) is not None}
-    shown = [example.solved().task for part in (*prompt.primitives, *prompt.patterns) for example in part.examples]
+    shown = [example.task for part in (*prompt.primitives, *prompt.patterns) for example in part.solved]
     contained = [*shown, *(each.task for each in (*recipes.values(), *learned.values()))]
     patterns = [*_references(prompt.patterns), *(_recipe(*recipe) for recipe in recipes.items())]
     return Skill(
@@ -139,7 +139,7 @@ def write_skill(skill: Skill, folder: Path, measured: str = UNMEASURED) -> list[
 
 def _references(parts: Iterable[Reference]) -> Iterator[str]:
     for part in parts:
-        examples = [_example(f"Example {number}", each.solved()) for number, each in enumerate(part.examples, start=1)]
+        examples = [_example(f"Example {number}", each) for number, each in enumerate(part.solved, start=1)]
         yield "\n".join([f"## {part.name}\n\n{part.desc.strip()}\n", *examples])
 
 

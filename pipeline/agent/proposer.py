@@ -235,7 +235,7 @@ def _reference_examples(instructions: str) -> tuple[tuple[str, SolvedTask], ...]
     except (ValidationError, yaml.YAMLError):
         return ()
     return tuple(
-        (f"{reference.name} {number}", example.solved())
+        (f"{reference.name} {number}", example)
         for reference in (*prompt.primitives, *prompt.patterns)
-        for number, example in enumerate(reference.examples, start=1)
+        for number, example in enumerate(reference.solved, start=1)
     )

@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any
 
 from pipeline.agent.domain import element_kind
-from signatures.prompts import Reference, SolvedExample
+from signatures.prompts import Reference
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import StreamType
 from step_runtime.language.comments import printable, quoted
@@ -28,7 +28,7 @@ from step_runtime.primitives import Primitive
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_node
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import SolvedTask
+from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import infer_types
 
 LARGEST = 5
@@ -77,7 +77,7 @@ class Skill:
         return Reference(
             name=f"Mined pattern {number}: {self.name}",
             desc=f"{description}\n{program}\n",
-            examples=[SolvedExample.model_validate(example)],
+            examples=[Task.model_validate(example)],
         )
 
 

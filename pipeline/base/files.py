@@ -135,14 +135,14 @@ def open_new(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
 
 
-def open_growing(path: Path) -> IO[str]:
-    """A file of ASCII lines in a folder of this user's, open for more of them; made if it is not there.
+def open_growing(path: Path) -> IO[bytes]:
+    """A file in a folder of this user's, open for appending; made if it is not there.
 
     Raises:
         OSError: It can't be opened, or is a link.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags, 0o666), "a", encoding="ascii", buffering=1)
+    return os.fdopen(os.open(path, flags, 0o666), "ab")
 
 
 def _check_folders(path: Path) -> None:

@@ -23,11 +23,13 @@ SCHEMA: Literal[1] = 1
 Severity = Literal["error", "warning"]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """An object, or a part of one, without further fields."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class Output(_Part):
+class Output(Part):
     """The base of all objects: the schema version, and the command without its package."""
 
     schema_version: Literal[1] = Field(SCHEMA, alias="schema", description="The version of this object's form.")
@@ -54,7 +56,7 @@ class _Solving(_Open):
     )
 
 
-class TokenFigures(_Part):
+class TokenFigures(Part):
     """Tokens of all requests."""
 
     prompt: int
@@ -72,7 +74,7 @@ class _Measured(_Solving):
     seconds: float
 
 
-class Failure(_Part):
+class Failure(Part):
     """Why a command ended without a result."""
 
     kind: Literal["usage", "lm", "record", "cluster", "interrupted"]
@@ -86,7 +88,7 @@ class ErrorOutput(Output):
     error: Failure
 
 
-class Finding(_Part):
+class Finding(Part):
     """An error or a warning, with its place; lines and columns count from 1, and the end column is exclusive."""
 
     severity: Severity
@@ -109,7 +111,7 @@ def warning_line(finding: Finding) -> str:
     return "\n".join([head, *(f"  {detail}" for detail in finding.details)])
 
 
-class ExactFinding(_Part):
+class ExactFinding(Part):
     """The answer of exact arithmetic for a passing program."""
 
     answer: Literal["proved", "different", "unknown"] = Field(
@@ -120,7 +122,7 @@ class ExactFinding(_Part):
     sizes: tuple[str, ...] = Field(description="The sets of sizes that the answer is about.")
 
 
-class SurvivingMutant(_Part):
+class SurvivingMutant(Part):
     """A mutant that passes, and is not proved to be the same function."""
 
     kind: str
@@ -129,7 +131,7 @@ class SurvivingMutant(_Part):
     reason: str = Field(description="What it does wrong then, or why it is not proved to be the same function.")
 
 
-class MutationFigures(_Part):
+class MutationFigures(Part):
     """What became of the mutants of a program that passes."""
 
     score: float = Field(description="The share of killed mutants, of those not proved to be the same function.")
@@ -140,7 +142,7 @@ class MutationFigures(_Part):
     survivors: tuple[SurvivingMutant, ...]
 
 
-class ProgramVerdict(_Part):
+class ProgramVerdict(Part):
     """The verdict on one program."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -174,7 +176,7 @@ class VerifyOutput(ProgramVerdict, Output):
     cost: Mapping[str, Any] | None = Field(None, description="With `--cost`, the cost of a program that passes.")
 
 
-class BatchSummary(_Part):
+class BatchSummary(Part):
     """Counts of programs, and of all warnings; `seconds` is wall time."""
 
     programs: int
@@ -207,7 +209,7 @@ class CompileOutput(_Measured):
     message: str
 
 
-class DryRunBounds(_Part):
+class DryRunBounds(Part):
     """The requests, input and output tokens, and dollars of a run; null if the price is unknown."""
 
     requests: int
@@ -240,7 +242,7 @@ class EvaluateOutput(_Measured):
     run_id: str | None
 
 
-class OfferedProgram(_Part):
+class OfferedProgram(Part):
     """A verified program of a task."""
 
     impl: str
@@ -252,7 +254,7 @@ class OfferedProgram(_Part):
     warnings: tuple[str, ...] = Field((), description="Warnings about it: failures on stress inputs.")
 
 
-class GeneratedTask(_Part):
+class GeneratedTask(Part):
     """The result for one task."""
 
     model_config = ConfigDict(extra="allow")
@@ -283,7 +285,7 @@ class AblateOutput(_Open):
     lms: Mapping[str, Mapping[str, Any]]
 
 
-class SweepRunOutput(_Part):
+class SweepRunOutput(Part):
     """A run of a sweep."""
 
     values: Mapping[str, Any] = Field(description="The settings that the sweep varies, by name.")
@@ -294,7 +296,7 @@ class SweepRunOutput(_Part):
     )
 
 
-class Interval(_Part):
+class Interval(Part):
     """A figure over the finished runs of a configuration."""
 
     mean: float | None = Field(description="Null without a finished run.")
@@ -302,7 +304,7 @@ class Interval(_Part):
     high: float | None = Field(description="Its upper end.")
 
 
-class ConfigurationOutput(_Part):
+class ConfigurationOutput(Part):
     """The settings that a sweep varies, without the seed, and figures over the seeds."""
 
     configuration: str
@@ -310,7 +312,7 @@ class ConfigurationOutput(_Part):
     figures: Mapping[str, Interval]
 
 
-class ComparisonOutput(_Part):
+class ComparisonOutput(Part):
     """The differences between two configurations, seed by seed."""
 
     configuration: str
@@ -330,7 +332,7 @@ class SweepOutput(Output):
     comparisons: tuple[ComparisonOutput, ...]
 
 
-class ConfigurationBounds(_Part):
+class ConfigurationBounds(Part):
     """The requests, tokens and dollars of a configuration's remaining runs together."""
 
     runs: int
@@ -364,42 +366,6 @@ class OptimizeOutput(_Open):
 
     command: Literal["optimize"] = "optimize"
     warnings: tuple[str, ...] = Field((), description="Warnings about the task and the program found.")
-
-
-class ConformanceCase(_Part):
-    """One thing that a language must keep, and whether it does."""
-
-    property: str = Field(description="What is tried, such as `oracles` or `keys`.")
-    name: str = Field(description="With what: a file below the language's folder, or a word.")
-    outcome: Literal["held", "broken", "skipped"]
-    message: str = Field("", description="What is wrong, or why it was skipped.")
-    seconds: float = Field(0.0, description="Processor time of the verdict, in seconds.")
-
-
-class LanguageCheckOutput(Output):
-    """The conformance report of `pipeline.language check`."""
-
-    command: Literal["language"] = "language"
-    language: str
-    version: str
-    stages: tuple[str, ...]
-    executes: bool = Field(description="Whether programs are run as code of the host.")
-    offers: tuple[str, ...] = Field(description="The optional protocols that the language offers.")
-    passed: bool = Field(description="Whether nothing is broken.")
-    held: int
-    broken: int
-    skipped: int
-    cold_seconds: float | None = Field(description="Wall time of the first verdict, its worker's start included.")
-    warm_seconds: float | None = Field(description="The median wall time of a later one.")
-    cases: tuple[ConformanceCase, ...]
-
-
-class LanguageNewOutput(Output):
-    """The files that `pipeline.language new` wrote."""
-
-    command: Literal["language"] = "language"
-    language: str
-    files: tuple[str, ...]
 
 
 class ReportOutput(_Open):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from pipeline.base.bundles import BundleOutput
+from pipeline.base.language_outputs import LanguageCheckOutput, LanguageNewOutput
 from pipeline.base.outputs import (
     AblateDryRunOutput,
     AblateOutput,
@@ -17,8 +18,6 @@ from pipeline.base.outputs import (
     ErrorOutput,
     EvaluateOutput,
     GenerateOutput,
-    LanguageCheckOutput,
-    LanguageNewOutput,
     OptimizeOutput,
     ReportOutput,
     SweepDryRunOutput,

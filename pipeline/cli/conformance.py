@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from pipeline.base.outputs import ConformanceCase, LanguageCheckOutput
+from pipeline.base.language_outputs import ConformanceCase, LanguageCheckOutput
 from pipeline.base.text import counted
 from pipeline.cli.junit import clean
 

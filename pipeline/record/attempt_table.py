@@ -7,7 +7,6 @@ retried or a run that is resumed would record attempts twice; and it holds the w
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 from collections import Counter
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from optimizers import TokenCount
+from optimizers import Attempt, TokenCount
 from pipeline.base.files import replacing
 from step_runtime.base.errors import STAGES
 
@@ -29,21 +28,16 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def write_table(attempts: Path, table: Path) -> Counter[str]:
-    """Writes a table of attempts, a JSON file, from a compressed file of them, in its order, one row each.
+def write_table(attempts: Iterable[Attempt], table: Path) -> Counter[str]:
+    """Writes a table of attempts, a JSON file with one row each.
 
     Returns:
         The number of wrong answers at each stage.
     """
     stages: Counter[str] = Counter()
-    with (
-        gzip.open(attempts, "rt", encoding="ascii") as lines,
-        replacing(table) as raw,
-        io.TextIOWrapper(raw, encoding="ascii", write_through=True) as file,
-    ):
+    with replacing(table) as raw, io.TextIOWrapper(raw, encoding="ascii", write_through=True) as file:
         file.write('{"columns": ' + json.dumps(COLUMNS) + ', "data": [')
-        for number, line in enumerate(lines):
-            attempt = json.loads(line)
+        for number, attempt in enumerate(attempts):
             if stage := failed_stage(attempt):
                 stages[stage] += 1
             file.write((",\n" if number else "\n") + json.dumps(_row(attempt, stage)))
@@ -51,11 +45,11 @@ def write_table(attempts: Path, table: Path) -> Counter[str]:
     return stages
 
 
-def failed_stage(attempt: Mapping[str, Any]) -> str | None:
+def failed_stage(attempt: Attempt) -> str | None:
     """The stage at which an attempt's answer fails; None for a right answer, and for an attempt without one."""
-    if attempt["passed"] or attempt["score"] is None:
+    if attempt.passed or not attempt.scored:
         return None
-    stage: str | None = attempt["feedback"].get("stage")
+    stage: str | None = attempt.feedback.get("stage")
     return stage or STAGES[0]  # an answer that could not be parsed
 
 
@@ -75,21 +69,20 @@ def tag_with(value: str | None, tables: Iterable[str]) -> str:
     return tag_value(dict.fromkeys([*known, *tables]))
 
 
-def _row(attempt: Mapping[str, Any], stage: str | None) -> list[Any]:
-    feedback = attempt["feedback"]
-    tokens = TokenCount.sum(map(TokenCount.from_dict, attempt["tokens"].values()))
-    message = attempt["error"] or ("" if attempt["passed"] else str(feedback.get("feedback", "")).partition("\n")[0])
+def _row(attempt: Attempt, stage: str | None) -> list[Any]:
+    tokens = TokenCount.sum(attempt.tokens.values())
+    reason = "" if attempt.passed else str(attempt.feedback.get("feedback", "")).partition("\n")[0]
     return [
-        attempt["task_key"],
-        attempt["passed"],
-        stage or ("" if attempt["passed"] else "unknown" if feedback.get("unscored") else "no answer"),
-        message,
-        str(attempt["outputs"].get("impl", attempt["text"] or "")),
-        attempt["temperature"],
-        attempt["sample"],
-        ", ".join(feedback.get("codes", ())),
+        attempt.task_key,
+        attempt.passed,
+        stage or ("" if attempt.passed else "unknown" if attempt.unknown else "no answer"),
+        attempt.error or reason,
+        str(attempt.outputs.get("impl", attempt.text or "")),
+        attempt.temperature,
+        attempt.sample,
+        ", ".join(attempt.feedback.get("codes", ())),
         tokens.input,
         tokens.completion + tokens.cached_completion,
         tokens.cost,
-        round(attempt["seconds"], 3),
+        round(attempt.seconds, 3),
     ]

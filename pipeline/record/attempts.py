@@ -1,12 +1,12 @@
-"""The attempts of a run on disk: writing and reading `attempts.jsonl` and `attempts.jsonl.gz`.
+"""The attempts of a run on disk: gzip members whose content is one JSON object per line.
 
-While an iteration runs, its file grows by one JSON object per line, and what is new in it is uploaded in parts. When
-the iteration ends, or when a later command finds the file of a killed process, a sorted, compressed file replaces it,
-which is uploaded as an artifact; the parts are then deleted.
+An iteration has one file, `attempts.jsonl.gz`. It grows by each attempt at once, in the order of completion, and is
+uploaded as it is when the iteration ends. Until then its new members are uploaded from time to time as files of their
+own, the parts, which are deleted in the end.
 
-Where a reader finds parts, it merges them with that file: of several attempts at one sample it takes the one in the
-whole file, otherwise the one of the latest owner (`pipeline.record.ownership`), but no attempt without an answer where
-there is one with an answer. An attempt therefore counts once.
+A reader merges an iteration's files and sorts its attempts by task, temperature and sample. Of several attempts at one
+sample it takes the one in the whole file, otherwise the one of the latest owner (`pipeline.record.ownership`), and in
+one file the last; but no attempt without an answer where there is one with an answer. An attempt therefore counts once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -30,8 +31,9 @@ from pipeline.record.artifacts import download
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-FILE = "attempts.jsonl"
-COMPRESSED = f"{FILE}.gz"
+FILE = "attempts.jsonl.gz"
+UNCOMPRESSED = "attempts.jsonl"
+"""The growing file of earlier versions, which a process that was killed may have left."""
 PART = "attempts.part-{}.jsonl.gz"
 PARTS = PART.format("*")
 """The pattern of the names of parts, which sort by the owner's term, then by number."""
@@ -39,10 +41,11 @@ LONGEST_LINE = 2**27
 """Bytes of one attempt, whose answer may be long."""
 FOLDERS = ("iterations", "validation")
 """The artifact folders that hold attempts, one subfolder an iteration or a level's validation."""
+_CUT = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class AttemptWriter:
-    """The growing file of an iteration's attempts.
+    """The growing file of an iteration's attempts, at `path`; a killed process loses none that it has written.
 
     Args:
         recorded: Attempts of this iteration that are already recorded; the new file replaces theirs.
@@ -52,23 +55,25 @@ class AttemptWriter:
     """
 
     def __init__(self, folder: Path, recorded: Iterable[Attempt] = ()) -> None:
-        self._path = folder / FILE
-        folder.mkdir(parents=True)
+        self.path = folder / FILE
         self._recorded: set[int] = set()  # hashes of lines
-        with replacing(self._path) as file:  # at once: this file will replace the recorded one
+        with _replacing(self.path) as file:  # at once: this file will replace the recorded one
             for line in map(_line, recorded):
-                file.write(line.encode("ascii"))
+                file.write(line)
                 self._recorded.add(hash(line))
-            self._sent = file.tell()  # bytes
-        self._written = self._uploaded = 0  # attempts; a thread each
-        self._file = open_growing(self._path)
+        self._sent = self.path.stat().st_size  # bytes
+        self._written = self._uploaded = 0  # attempts
+        self._file = open_growing(self.path)
+        self._writing = threading.Lock()
+        self._member = _new_member()
 
     def write(self, attempt: Attempt) -> None:
         """Writes an attempt at once, unless it is a recorded one, which a resumed run only reads."""
         line = _line(attempt)
         if hash(line) not in self._recorded:
-            self._file.write(line)
-            self._written += 1
+            with self._writing:
+                self._append(self._member.compress(line) + self._member.flush(zlib.Z_SYNC_FLUSH))
+                self._written += 1
 
     @property
     def unsent(self) -> int:
@@ -77,120 +82,87 @@ class AttemptWriter:
 
     @contextmanager
     def part(self, name: str) -> Iterator[Path | None]:
-        """A compressed file of the attempts since the last part, to be uploaded in the context; None without any.
+        """A file of the members since the last part, to be uploaded in the context; None without any.
 
         Its name distinguishes it from other parts. If the context raises, the next part has its attempts, too. A thread
         other than the writer's may call it.
         """
-        with self._path.open("rb") as lines:
-            lines.seek(self._sent)
-            data = lines.read()
-        data = data[: data.rfind(b"\n") + 1]
-        if not data:
+        if not self.unsent:
             yield None
             return
-        path = self._path.with_name(PART.format(name))
-        write_bytes(path, gzip.compress(data, mtime=0))
+        with self._writing, self.path.open("rb") as file:
+            self._end_member()
+            file.seek(self._sent)
+            data, written = file.read(), self._written
+        path = self.path.with_name(PART.format(name))
+        write_bytes(path, data)
         try:
             yield path
         finally:
             path.unlink()
         self._sent += len(data)
-        self._uploaded += data.count(b"\n")
+        self._uploaded = written
 
-    def close(self, key: Callable[[Mapping[str, Any]], Any]) -> Path:
-        """Closes the file and compresses it; see `compress`."""
-        self._file.close()
-        return compress(self._path, key)
+    def close(self) -> None:
+        """Ends the file."""
+        with self._writing, self._file:
+            self._end_member()
+
+    def _end_member(self) -> None:
+        self._append(self._member.flush())
+        self._member = _new_member()
+
+    def _append(self, data: bytes) -> None:
+        self._file.write(data)
+        self._file.flush()
 
 
-def compress(path: Path, key: Callable[[Mapping[str, Any]], Any] | None = None) -> Path:
-    """Replaces a file of attempts by a compressed one, `NAME.gz`, and deletes the parts beside it; returns its path.
+def seal(path: Path) -> None:
+    """Makes the file that a killed process left a whole one, and deletes the parts beside it.
 
-    A line that a killed process left half-written is dropped; of two attempts at one sample the later one stays. `key`
-    sorts the attempts; None keeps their order.
+    A line that is half-written is dropped. The file may also be `UNCOMPRESSED`.
     """
-    starts: dict[tuple[Any, ...], tuple[Any, int]] = {}
-    with path.open("rb") as lines:  # only the offsets of the lines are kept in memory
-        for start, line in _lines(lines):
-            attempt = json.loads(line)
-            starts[_sample(attempt)] = (key(attempt) if key else 0, start)
-    ordered = sorted(starts.values(), key=lambda found: found[0])
-    return _packed(path, [start for _, start in ordered])
+    with _replacing(path.with_name(FILE)) as file:
+        file.writelines(read_lines(path, cut_short=True))
+    for left in [path] * (path.name != FILE) + [*path.parent.glob(PARTS)]:
+        left.unlink()
 
 
-def merge_parts(folder: Path) -> None:
-    """Replaces the parts in an iteration's folder, and the whole file beside them, by one `attempts.jsonl.gz`.
-
-    Of a file that was cut short while it was uploaded, the attempts until then count.
-    """
-    parts = sorted(folder.glob(PARTS))
-    if not parts:
-        return
-    path, whole = folder / FILE, folder / COMPRESSED
-    best: dict[tuple[Any, ...], tuple[tuple[bool, str], int]] = {}
-    with replacing(path) as file:
-        for source in [*([whole] if whole.exists() else []), *parts]:
-            term = "~" if source == whole else source.name  # after all digits
-            with _opened(source) as lines, suppress(EOFError, zlib.error, gzip.BadGzipFile):
-                for line in _bounded(lines):
-                    if not line.endswith(b"\n"):
-                        break
-                    attempt = json.loads(line)
-                    sample, rank = _sample(attempt), (attempt["score"] is not None, term)
-                    if sample not in best or rank > best[sample][0]:
-                        best[sample] = (rank, file.tell())
-                        file.write(line)
-    _packed(path, [start for _, start in best.values()])
-
-
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a file, each with its offset."""
-    start = 0
-    for line in file:
-        if line.endswith(b"\n"):
-            yield start, line
-        start += len(line)
-
-
-def _bounded(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file.
+def read_lines(path: Path, cut_short: bool = False) -> Iterator[bytes]:
+    """The lines of a file; of a file that is cut short the whole ones before the cut.
 
     Raises:
         ValueError: A line is too long: a few bytes may unpack to more than memory holds.
     """
-    while line := file.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"a line of more than {LONGEST_LINE:,} bytes")
-        yield line
+    with _opened(path) as file, suppress(*_CUT if cut_short else ()):
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise ValueError(f"a line of more than {LONGEST_LINE:,} bytes")
+            if line.endswith(b"\n") or not cut_short:
+                yield line
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """The lines of a compressed file; a server that keeps artifacts on S3 may hand it out decompressed."""
-    with path.open("rb") as file:
-        is_compressed = file.read(2) == b"\x1f\x8b"
-    return cast(IO[bytes], gzip.open(path, "rb")) if is_compressed else path.open("rb")
+def read_iteration(folder: Path) -> Iterator[Attempt]:
+    """The attempts in an iteration's folder, sorted; where there are several files, each may be cut short.
 
-
-def _sample(attempt: Mapping[str, Any]) -> tuple[Any, ...]:
-    return attempt["task"], attempt["temperature"], attempt["sample"]
-
-
-def _packed(path: Path, starts: Iterable[int]) -> Path:
-    """Replaces a file by a compressed one of the lines at some offsets, and deletes the parts beside it."""
-    compressed = path.with_name(f"{path.name}.gz")
-    with (
-        path.open("rb") as lines,
-        replacing(compressed) as raw,
-        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-    ):
-        for start in starts:
-            lines.seek(start)
-            packed.write(lines.readline())
-    path.unlink()
-    for part in path.parent.glob(PARTS):
-        part.unlink()
-    return compressed
+    Raises:
+        ValueError, LookupError, TypeError, OSError, EOFError: A file is damaged.
+    """
+    parts, whole = sorted(folder.glob(PARTS)), folder / FILE
+    best: dict[tuple[Any, ...], tuple[tuple[bool, str], int]] = {}
+    with tempfile.TemporaryFile() as lines:  # only the offsets of the lines are kept in memory
+        for source in [*([whole] if whole.exists() else []), *parts]:
+            term = "~" if source == whole else source.name  # after all digits
+            for line in read_lines(source, cut_short=bool(parts)):
+                attempt = json.loads(line)
+                sample = attempt["task"], attempt["temperature"], attempt["sample"]
+                rank = attempt["score"] is not None, term
+                if sample not in best or rank >= best[sample][0]:
+                    best[sample] = rank, lines.tell()
+                    lines.write(line)
+        for sample in sorted(best):
+            lines.seek(best[sample][1])
+            yield Attempt.from_dict(json.loads(lines.readline()))
 
 
 def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[str, Attempt]]:
@@ -200,16 +172,11 @@ def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[
         UsageError: A file of attempts is damaged.
     """
     for own in sorted(own for kind in kinds for own in folder.glob(f"{kind}/*/")):
-        path = own / COMPRESSED
         try:
-            merge_parts(own)
-            if not path.exists():
-                continue
-            with _opened(path) as lines:
-                for line in _bounded(lines):
-                    yield path.parent.name, Attempt.from_dict(json.loads(line))
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            where = path.relative_to(folder)
+            for attempt in read_iteration(own):
+                yield own.name, attempt
+        except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
+            where = own.relative_to(folder) / FILE
             raise UsageError(f"{where}: cannot read the attempts: {first_line(error)}") from None
 
 
@@ -232,8 +199,26 @@ def read_attempts(client: MlflowClient, run_id: str) -> AttemptLog:
     return log
 
 
-def _line(attempt: Attempt) -> str:
-    return redacted(json.dumps(attempt.to_dict())) + "\n"
+def _opened(path: Path) -> IO[bytes]:
+    """The lines of a compressed file; a server that keeps artifacts on S3 may hand it out decompressed."""
+    with path.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path, "rb")) if is_compressed else path.open("rb")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file of one gzip member; see `pipeline.base.files.replacing`."""
+    with replacing(path) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+        yield cast(IO[bytes], packed)
+
+
+def _new_member() -> Any:
+    return zlib.compressobj(wbits=zlib.MAX_WBITS | 16)  # with gzip's header and end
+
+
+def _line(attempt: Attempt) -> bytes:
+    return (redacted(json.dumps(attempt.to_dict())) + "\n").encode("ascii")
 
 
 @contextmanager

@@ -4,11 +4,11 @@ One parent run, whose metrics are curves with the iteration as step, and one nes
 Beside them the tasks as a dataset, the compiled program as a model, and notable attempts as traces. Artifacts of the
 parent:
 
-    iterations/03_HM/program.json     the state of the program that was sampled: its demonstrations and instructions
-    iterations/03_HM/attempts.jsonl   every sample with its verdict, one JSON object per line
-    learning_curve.png, pass_at_k.png the tasks solved over the tokens spent, and over the samples
-    experience.json                   the record of the run without its attempts, to continue from
-    compiled.json                     the state of the compiled program
+    iterations/03_HM/program.json       the state of the program that was sampled: its demonstrations and instructions
+    iterations/03_HM/attempts.jsonl.gz  every sample with its verdict, one JSON object per line
+    learning_curve.png, pass_at_k.png   the tasks solved over the tokens spent, and over the samples
+    experience.json                     the record of the run without its attempts, to continue from
+    compiled.json                       the state of the compiled program
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from optimizers import Attempt, BaseObserver, Experience, IterationResult, Itera
 from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
 from pipeline.base.addresses import registered_name
-from pipeline.base.files import open_growing, write_text
+from pipeline.base.files import write_text
 from pipeline.charts.plots import draw_run
 from pipeline.record import logged_models, registration
+from pipeline.record.attempts import AttemptWriter
 from pipeline.record.mlflow_metrics import (
     STATUS,
     curves,
@@ -101,7 +102,7 @@ class MLflowObserver(BaseObserver):
         self._answer: Mapping[str, Any] = {}
         self._samples = 1
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._place = Path()
+        self._attempts: AttemptWriter | None = None
 
     def __enter__(self) -> MLflowObserver:
         return self
@@ -127,11 +128,11 @@ class MLflowObserver(BaseObserver):
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Starts the nested run and records the program."""
+        self._end_attempts()
         name = run_name(event) if event.index >= 0 else f"valset {event.label}"
-        self._place = self._root / "iterations" / name.replace(" ", "_")
-        self._place.mkdir(parents=True, exist_ok=True)
-        state = json.dumps(event.program.dump_state(), indent=1, default=str)
-        write_text(self._place / "program.json", state)
+        place = self._root / "iterations" / name.replace(" ", "_")
+        write_text(place / "program.json", json.dumps(event.program.dump_state(), indent=1, default=str))
+        self._attempts = AttemptWriter(place)
         demos = ", ".join(event.demos) or "none"
         params = {"label": event.label, "cycle": event.cycle, "demonstrations": demos, "tasks": len(event.tasks)}
         if event.index >= 0:
@@ -140,8 +141,8 @@ class MLflowObserver(BaseObserver):
     def sample_done(self, attempt: Attempt) -> None:
         """Writes the attempt to a file of this process."""
         self._answer = self._answer or attempt.outputs
-        with open_growing(self._place / "attempts.jsonl") as file:
-            file.write(json.dumps(attempt.to_dict()) + "\n")
+        if self._attempts:
+            self._attempts.write(attempt)
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Logs the metrics, uploads the attempts, and ends the nested run."""
@@ -263,7 +264,13 @@ class MLflowObserver(BaseObserver):
         except Exception as error:
             logger.warning("%s cannot be recorded in MLflow: %s", what, one_line(error))
 
+    def _end_attempts(self) -> None:
+        if self._attempts:
+            self._attempts.close()
+            self._attempts = None
+
     def _upload(self) -> None:
+        self._end_attempts()
         self._client.log_artifacts(self._parent, str(self._root))
         for path in [path for path in self._root.rglob("*") if path.is_file()]:
             path.unlink()

@@ -66,7 +66,7 @@ from pipeline.charts.plots import draw_run, final_counts
 from pipeline.languages.language import Task
 from pipeline.record import models, ownership, registration, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
-from pipeline.record.attempts import AttemptWriter, read_attempts, reported
+from pipeline.record.attempts import AttemptWriter, read_attempts, read_iteration, reported
 from pipeline.record.curve import Control, control_of
 from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.mlflow_metrics import (
@@ -207,7 +207,6 @@ class Recorder(BaseObserver):
         self._tasks = {task.name: task for task in tasks}
         self._subtasks = Subtasks(client, run_id)
         self._samples = 0
-        self._temperatures: Sequence[float] = ()
         self._carried = {e.task_key: TaskCount(e.task_key, e.temperature, e.successes, e.samples) for e in carried}
         self._iterations: list[IterationResult] = []
         self._nested: str | None = None
@@ -224,7 +223,6 @@ class Recorder(BaseObserver):
     def run_started(self, event: RunStarted) -> None:
         """Records the tasks."""
         self._samples = event.settings["num_samples"]
-        self._temperatures = event.settings["temperatures"]
         for name, task in self._tasks.items():
             self._client.log_text(self.run_id, task.statement, f"tasks/{path_of(name)}.yaml")
 
@@ -347,7 +345,7 @@ class Recorder(BaseObserver):
         """Ends the recording of a run that is lost: its files on this machine are closed, the store stays as it is."""
         if self._attempts:
             self._heartbeat.end_attempts()
-            self._attempts.close(self._order)
+            self._attempts.close()
 
     def _end_attempts(self) -> Mapping[str, int]:
         """Uploads the attempts of the iteration, also as a table; returns its wrong answers by stage."""
@@ -356,12 +354,12 @@ class Recorder(BaseObserver):
         attempts, self._attempts = self._attempts, None
         self._heartbeat.end_attempts()
         with reported():
-            compressed = attempts.close(self._order)
-            table = compressed.with_name(FILE)
-            stages = write_table(compressed, table)
+            attempts.close()
+            table = attempts.path.with_name(FILE)
+            stages = write_table(read_iteration(table.parent), table)
         self._heartbeat.check()
-        place = str(compressed.parent.relative_to(self._folder))
-        for path in (compressed, table):
+        place = str(table.parent.relative_to(self._folder))
+        for path in (attempts.path, table):
             self._client.log_artifact(self.run_id, str(path), place)
             path.unlink()
         self._heartbeat.delete_parts(place)
@@ -377,10 +375,6 @@ class Recorder(BaseObserver):
         if self._nested:
             self._client.set_terminated(self._nested, status)
             self._nested = None
-
-    def _order(self, attempt: Mapping[str, Any]) -> tuple[int, int, int]:
-        """Sorts an iteration's attempts, which are written in order of completion, into the algorithm's order."""
-        return attempt["task"], self._temperatures.index(attempt["temperature"]), attempt["sample"]
 
     def _log_metrics(self, run_id: str, metrics: Mapping[str, float], step: int) -> None:
         from mlflow.entities import Metric

@@ -278,15 +278,15 @@ def _mark_killed_runs(client: MlflowClient) -> None:
 
 
 def _pack(left: Path) -> None:
-    """Makes what a run left ready to be uploaded: without links, which are none of ours, compressed, and as tables."""
+    """Makes what a run left ready to be uploaded: without links, which are none of ours, whole, and as tables."""
     from pipeline.record import attempt_table, attempts  # here, as they import DSPy and `--help` has to be fast
 
     for path in sorted(left.rglob("*")):
         if path.is_symlink() or (path.name.endswith(".partial") and path.is_file()):
             path.unlink()
-    for path in sorted(left.rglob(attempts.FILE)):
-        compressed = attempts.compress(path)
-        attempt_table.write_table(compressed, compressed.with_name(attempt_table.FILE))
+    for path in sorted([*left.rglob(attempts.UNCOMPRESSED), *left.rglob(attempts.FILE)]):
+        attempts.seal(path)
+        attempt_table.write_table(attempts.read_iteration(path.parent), path.with_name(attempt_table.FILE))
 
 
 def _set_aside(left: Path, place: str) -> Path:

@@ -49,19 +49,6 @@ def search_all(
             yield task, _result(task, future, SearchOutcome, start)
 
 
-def repair_all(
-    failures: Sequence[tuple[Task, Sequence[str]]], seconds: float, workers: Workers
-) -> Iterator[tuple[Task, RepairOutcome]]:
-    """As `search_all`, for repairs of each task's failed programs, the nearest first, within seconds each.
-
-    Raises:
-        TaskError: A task's own code fails.
-    """
-    with _running([_repairing(task, texts, seconds) for task, texts in failures], workers) as (start, futures):
-        for (task, _), future in zip(failures, futures, strict=True):
-            yield task, _result(task, future, RepairOutcome, start)
-
-
 def solve_all(
     searched: Sequence[Task],
     budget: SearchBudget,

@@ -142,17 +142,13 @@ def explored(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PR
     return Explored(tuple(found), {label: reason for label, reason in known.items() if reason is not None})
 
 
-def is_monoid(fn: Fn, sizes: Sizes) -> bool:
-    """Whether a fold's function is proved to be associative with its initial state as the unit.
+def why_not_merged(fn: Fn, sizes: Sizes) -> str | None:
+    """Why a fold's function is not proved to be associative with its initial state as the unit; None if it is.
 
     Then folding the folds of parts gives the fold of the whole. A state that is rounded at every step never counts as
-    associative, since parts are rounded elsewhere; integers and truth values are exact.
+    associative, since parts are rounded elsewhere; integers and truth values are exact. A proof is tried on random
+    elements as well.
     """
-    return why_not_merged(fn, sizes) is None
-
-
-def why_not_merged(fn: Fn, sizes: Sizes) -> str | None:
-    """Why `is_monoid` does not hold, in words; a proof is tried on random elements as well."""
     reason = unproved(fn, sizes)
     if reason is None and not _holds_on_samples(fn, sizes):
         return "it is not associative on random elements"

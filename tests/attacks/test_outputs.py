@@ -73,7 +73,7 @@ def test_a_growing_file_is_no_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
     with pytest.raises(OSError, match="symbolic link"):
         open_growing(tmp_path / "link")
-    for line in ("a", "b"):
+    for line in (b"a", b"b"):
         with open_growing(tmp_path / "file") as file:
             file.write(line)
     assert [(tmp_path / name).read_text() for name in ("target", "file")] == ["untouched", "ab"]

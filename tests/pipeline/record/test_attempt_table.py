@@ -7,7 +7,6 @@ from pathlib import Path
 
 from optimizers import Attempt, TokenCount
 from pipeline.record.attempt_table import COLUMNS, MAX_TABLES, stage_metrics, tag_value, write_table
-from pipeline.record.attempts import AttemptWriter
 from step_runtime.base.errors import STAGES
 
 SPENT = {"proposer": TokenCount(calls=1, prompt=70, completion=9, usd=0.25), "guardian": TokenCount(calls=1, prompt=5)}
@@ -21,11 +20,8 @@ UNANSWERED = Attempt(0, 0, "a", 0.4, 3, 4, error="LMError: 500")
 
 
 def table(folder: Path, *attempts: Attempt) -> tuple[list[dict[str, object]], dict[str, int]]:
-    writer = AttemptWriter(folder / "01_None")
-    for attempt in attempts:
-        writer.write(attempt)
     path = folder / "attempts.json"
-    stages = write_table(writer.close(lambda attempt: attempt["sample"]), path)
+    stages = write_table(attempts, path)
     content = json.loads(path.read_text())
     assert tuple(content["columns"]) == COLUMNS
     return [dict(zip(COLUMNS, row, strict=True)) for row in content["data"]], stages

@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 from optimizers import Attempt
 from pipeline.base.errors import RunLost
 from pipeline.record import heartbeat, ownership, store
-from pipeline.record.attempts import COMPRESSED, AttemptWriter, read_attempts
+from pipeline.record.attempts import FILE, AttemptWriter, read_attempts
 from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.ownership import Claim, Owner, Ownership
 
@@ -81,7 +81,7 @@ def test_attempts_are_uploaded_after_a_minute_or_many_of_them(run: Run) -> None:
     run.pass_seconds(1)
     assert len(run.uploaded) == 2
     journal = read_attempts(run.client, run.claim.run_id)
-    writer.close(lambda found: int(found["sample"]))
+    writer.close()
     assert [each.sample for each in journal] == list(range(2 + heartbeat.PART_ATTEMPTS))
 
 
@@ -89,7 +89,7 @@ def test_what_was_recorded_is_not_uploaded_again(run: Run, tmp_path: Path) -> No
     """By the next owner, whose parts have names of their own, and replace what had no answer."""
     writer = run.write(attempt(0), attempt(1, None))
     run.pass_seconds(heartbeat.PART_SECONDS)
-    writer.close(lambda found: 0)
+    writer.close()
     journal = read_attempts(run.client, run.claim.run_id)
     claim = ownership.claim(run.client, run.claim.run_id, Owner.of_this_process(), 2)
     second = Run(run.client, claim, tmp_path / "second")
@@ -98,11 +98,11 @@ def test_what_was_recorded_is_not_uploaded_again(run: Run, tmp_path: Path) -> No
     second.pass_seconds(heartbeat.PART_SECONDS)
     assert [name[:20] for name in second.uploaded] == ["attempts.part-0001-0", "attempts.part-0002-0"]
     assert list(read_attempts(run.client, run.claim.run_id)) == [attempt(0), attempt(1), attempt(2)]
-    whole = writer.close(lambda found: int(found["sample"]))
-    run.client.log_artifact(run.claim.run_id, str(whole), PLACE)
+    writer.close()
+    run.client.log_artifact(run.claim.run_id, str(writer.path), PLACE)
     assert list(read_attempts(run.client, run.claim.run_id)) == [attempt(0), attempt(1), attempt(2)]
     second.heart.delete_parts(PLACE)
-    assert second.uploaded == [COMPRESSED]
+    assert second.uploaded == [FILE]
     assert list(read_attempts(run.client, run.claim.run_id)) == [attempt(0), attempt(1), attempt(2)]
 
 
@@ -133,7 +133,7 @@ def test_a_store_that_is_away_is_tried_again(
     run.pass_seconds(heartbeat.PART_SECONDS)
     assert list(read_attempts(run.client, run.claim.run_id)) == [attempt(0), attempt(1)]
     assert len(run.uploaded) == 1
-    writer.close(lambda found: 0)
+    writer.close()
 
 
 def test_nothing_is_uploaded_once_the_run_is_lost(run: Run) -> None:
@@ -148,4 +148,4 @@ def test_nothing_is_uploaded_once_the_run_is_lost(run: Run) -> None:
     for act in (run.heart.require_owned, run.heart.check):
         with pytest.raises(RunLost, match="was taken over by"):
             act()
-    writer.close(lambda found: 0)
+    writer.close()

@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 
 from optimizers import Domain, Experience, MetricError
 from pipeline import MLflowObserver
+from pipeline.record.attempts import read_folder
 from pipeline.record.mlflow_metrics import FIRST
 from tests.support.scripted_program import Solver, failing, learn, shown_two, some, tasks
 
@@ -58,8 +59,7 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
     assert nested[0].data.metrics["steps_0_/calls"] == 16
     (tmp_path / "got").mkdir()
     folder = Path(client.download_artifacts(parent.info.run_id, "", str(tmp_path / "got")))
-    attempts = [json.loads(line) for path in folder.rglob("attempts.jsonl") for line in path.read_text().splitlines()]
-    assert sorted(a["seed"] for a in attempts) == sorted(a.seed for a in experience.attempts)
+    assert [attempt.to_dict() for _, attempt in read_folder(folder)] == [a.to_dict() for a in experience.attempts]
     assert json.loads((folder / "compiled.json").read_text())["steps[0]"]["demos"]
     assert (folder / "learning_curve.png").exists() and not any("lone" in name for name in parent.data.metrics)
     plain = {name for name in parent.data.metrics if "/" not in name and not name.startswith("total_")}
@@ -88,7 +88,7 @@ def test_a_run_that_an_exception_ends_is_marked_as_failed(client: MlflowClient, 
     assert parent.info.status == "FAILED" and {run.info.status for run in nested} <= {"FAILED", "KILLED"}
     assert "Failed" in parent.data.tags["mlflow.note.content"] and parent.data.tags["stopped"] == "failed"
     places = {item.path for item in client.list_artifacts(parent.info.run_id, "iterations/01_None")}
-    assert "iterations/01_None/attempts.jsonl" in places
+    assert "iterations/01_None/attempts.jsonl.gz" in places
 
 
 @pytest.mark.parametrize("made", ["within", "before"])

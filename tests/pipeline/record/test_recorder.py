@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from optimizers import Attempt, BaseObserver, Budget, Experience
 from pipeline.base.errors import RecordError
 from pipeline.charts.plots import draw_run
 from pipeline.record import store
+from pipeline.record.attempts import read_iteration, read_lines
 from pipeline.record.mlflow_metrics import FIRST
 from pipeline.record.recorder import recorded
 from step_runtime.tasks.reader import loads_task
@@ -54,8 +55,7 @@ def artifacts(run: Run) -> Path:
 
 
 def attempts(run: Run, place: str) -> list[dict[str, Any]]:
-    with gzip.open(artifacts(run) / "iterations" / place / "attempts.jsonl.gz", "rt") as lines:
-        return [json.loads(line) for line in lines]
+    return [attempt.to_dict() for attempt in read_iteration(artifacts(run) / "iterations" / place)]
 
 
 def record(engine: Engine | None = None, budget: Budget | None = None) -> Experience:
@@ -98,16 +98,21 @@ def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_r
     assert spent["total_tokens"] == spent["total_tokens_prompt"] + spent["total_tokens_completion"]
 
 
-def test_every_attempt_is_on_record_in_the_algorithms_order(recorded_run: Recorded) -> None:
-    """One JSON object a line, sorted by task, temperature as given, and sample, whatever the threads did."""
+def in_order(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    found = sorted(attempts, key=lambda attempt: (attempt.iteration, attempt.task, attempt.temperature, attempt.sample))
+    return [attempt.to_dict() for attempt in found]
+
+
+def test_every_attempt_is_on_record(recorded_run: Recorded) -> None:
+    """And read sorted by task, temperature and sample, whatever the threads did."""
     experience = recorded_run.experience
     parent, _ = runs(recorded_run.folder)
     written = [attempt for place in ("01_None", "02_H", "03_H", "04_HM") for attempt in attempts(parent, place)]
-    assert written == [attempt.to_dict() for attempt in experience.attempts]
+    assert written == in_order(experience.attempts)
 
 
 def test_attempts_are_tables_that_mlflow_reads(store_of_run: Recorded) -> None:
-    """One per iteration, named in the tag by which the UI shows them, with the rows in the algorithm's order."""
+    """One per iteration, named in the tag by which the UI shows them, with sorted rows."""
     parent, _ = runs(store_of_run.folder)
     paths = [f"iterations/{place}/attempts.json" for place in ("01_None", "02_H", "03_H", "04_HM")]
     assert [table["path"] for table in json.loads(parent.data.tags["mlflow.loggedArtifacts"])] == paths
@@ -153,8 +158,8 @@ def interrupting(folder: Path) -> Engine:
     heard = threading.Event()
 
     def written() -> int:
-        files = folder.glob("running/*/iterations/02_H/attempts.jsonl")
-        return sum(path.read_text().count("\n") for path in files)
+        files = folder.glob("running/*/iterations/02_H/attempts.jsonl.gz")
+        return sum(1 for path in files for _ in read_lines(path, cut_short=True))
 
     def before(number: int) -> None:
         if number == 15:
@@ -178,7 +183,7 @@ def test_an_interrupted_run_is_marked_killed_and_keeps_its_work(store_folder: Pa
     assert parent.info.status == "KILLED"
     assert [run.info.status for run in nested] == ["FINISHED", "KILLED"]
     assert len(attempts(parent, "01_None")) == 12
-    assert attempts(parent, "02_H") == [attempt.to_dict() for attempt in experience.attempts[12:]]
+    assert attempts(parent, "02_H") == in_order(experience.attempts[12:])
     assert len(attempts(parent, "02_H")) >= 3
 
 
@@ -343,7 +348,7 @@ def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
             recorder._attempts._file = full
 
     with (
-        Path("/dev/full").open("a", buffering=1) as full,
+        Path("/dev/full").open("ab") as full,
         pytest.raises(RecordError, match=r"cannot write the record of the run: .*No space left on device"),
         recorded("full", {}, tasks()) as recorder,
     ):

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from pipeline.synthesis import SearchBudget, SearchOutcome, parallel_search, results
-from pipeline.synthesis.search_budget import RepairOutcome
+from pipeline.synthesis import SearchBudget, parallel_search, results
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.task import dump_task
 from tests.support import fragile
@@ -36,16 +35,13 @@ def test_an_error_of_a_search_is_in_its_outcome(
     """And in the log: not as if nothing had been found, nor as the end of the other tasks' searches."""
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2")
     tasks = [easy.named("broken"), easy.named("easy")]
-    if kind == "search":
-        monkeypatch.setattr(parallel_search, "_search", fragile.search)
-        outcomes: list[SearchOutcome | RepairOutcome] = [
-            outcome for _, outcome in parallel_search.search_all(tasks, SearchBudget(seconds=600), LocalWorkers(1))
-        ]
-    else:
-        monkeypatch.setattr(parallel_search, "_repair", fragile.repair)
-        pairs = [(task, ["return E0"]) for task in tasks]
-        outcomes = [outcome for _, outcome in parallel_search.repair_all(pairs, 600, LocalWorkers(1))]
-    broken, found = outcomes
+    monkeypatch.setattr(parallel_search, f"_{kind}", getattr(fragile, kind))
+    searched, repaired = (tasks, []) if kind == "search" else ([], tasks)
+    drafts = {task.name: ["return E0"] for task in tasks}
+    budget = SearchBudget(seconds=600)
+    solving = parallel_search.solve_all(searched, budget, repaired, 600, drafts, LocalWorkers(1))
+    outcomes = {task.name: outcome for task, outcome in solving}
+    broken, found = outcomes["broken"], outcomes["easy"]
     assert (broken.impl, broken.reason) == (None, "internal")
     assert broken.error is not None
     assert re.fullmatch(r"ZeroDivisionError: .* \(fragile\.py:\d+\)", broken.error)

@@ -20,7 +20,7 @@ from step_runtime.execution.invocation import default_dtype
 from step_runtime.execution.number_formats import element_type, same_numbers
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.graph import Program
-from step_runtime.rewriting.optimizing import Variant, is_monoid, rewritten, variants
+from step_runtime.rewriting.optimizing import Variant, rewritten, variants, why_not_merged
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
@@ -99,7 +99,7 @@ def test_a_program_that_fails_a_check_is_rejected() -> None:
 )
 def test_folds_that_may_be_split(fn: Fn, expected: bool) -> None:
     """Sums from 0, products from 1, maxima from -inf; never where a state is rounded."""
-    assert is_monoid(fn, {}) == expected
+    assert (why_not_merged(fn, {}) is None) == expected
 
 
 def outputs(instance: TaskInstance, text: str) -> list[Data]:
