@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = Parser(NAME, "Writes a pytest script that passes or fails as the verifier does.", EPILOG,
                    ProgramArguments, CodegenOptions, SandboxOptions).given(argv)  # fmt: skip
     options, arguments = CodegenOptions.of(given), ProgramArguments.of(given)
-    writer = registry.offer(options.language, WritesTests, NAME)
+    writer = registry.offer(options.language, WritesTests, "--language")
 
     from pipeline.verification.task_files import load_task_named
 

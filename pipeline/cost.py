@@ -88,7 +88,7 @@ def _in_language(arguments: ProgramName, options: CostOptions) -> int:
     Raises:
         UsageError: The language says no costs, or an option is not for it.
     """
-    prices = registry.offer(options.language, Prices, NAME)
+    prices = registry.offer(options.language, Prices, "--language")
     for name in ("sizes", "chip", "sram", "compare", "svg"):
         if getattr(options, name) is not None:
             raise UsageError(f"{flag(name)}: the language `{options.language}` prices a program as it is; omit it")

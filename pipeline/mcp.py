@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.port is not None and not options.http:
         raise UsageError("--port: only --http listens on a port; add --http, or omit the option")
 
-    offers = None if options.language is None else registry.offer(options.language, ServesTools, NAME)
+    offers = None if options.language is None else registry.offer(options.language, ServesTools, "--language")
     try:
         from pipeline.mcp_server import server as serving
     except ModuleNotFoundError as error:

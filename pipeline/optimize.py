@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions.price_program import Optimized, chip_of, optimize
     from pipeline.verification.task_files import load_one_with_warnings
 
-    registry.offer(options.language, Rewrites, NAME)
+    registry.offer(options.language, Rewrites, "--language")
     task, doubts = load_one_with_warnings(arguments.task, options.language)
     text = read_program(arguments, task)
     chip = None if options.chip is None else chip_of(options.chip, None)

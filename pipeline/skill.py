@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.running.learned import learned_agent, solved_examples
     from pipeline.verification.task_files import load_tasks
 
-    writer, folder = registry.offer(options.language, WritesSkills, NAME), Path(options.output)
+    writer, folder = registry.offer(options.language, WritesSkills, "--language"), Path(options.output)
     action.skill_name(folder)
     action.check_folder(folder, force=options.force)
     learned = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 import sys
@@ -11,7 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, Literal
 
 from pipeline.actions.shown_programs import Program, Shown, read_shown
 from pipeline.agent.speaking import instructions_in
+from pipeline.base.errors import UsageError
 from pipeline.base.files import write_text
 from pipeline.base.language_outputs import ConformanceCase, LanguageCheckOutput
 from pipeline.base.languages import DEFAULT
@@ -201,7 +203,7 @@ class Kit:
         for program in programs:
             found = language.extract(wrap(program.text, language.name))
             if language.key(program.task, found) != language.key(program.task, program.text):
-                return f"{program.place} is read as {found[:60]!r}"
+                return f"{program.place}: {found[:60]!r} is read, whose key is not that of {program.text[:60]!r}"
             if language.extract(found) != found:
                 return f"{program.place}: what was read is not read again as itself"
         return None
@@ -283,15 +285,15 @@ class Kit:
         """The caller's process reads programs, and runs nothing of them."""
         for warm_up in (True, False):
             for program in shown.programs:
-                with _audited() as events, suppress(Exception):  # other properties tell of these
+                with _audited() as events, redirect_stdout(io.StringIO()) as out, suppress(Exception):  # told before
                     text = self.language.extract(f"```\n{program.text}\n```")
                     self._read(replace(program, text=text))
                 if not warm_up:
-                    self._add("nothing runs here", program.place, bool(events) and f"it caused {events[0]}")
+                    found = events or (["words on the standard output"] if out.getvalue() else [])
+                    self._add("nothing runs here", program.place, bool(found) and f"it caused {found[0]}")
 
     def _output(self) -> LanguageCheckOutput:
-        language, warm = self.language, sorted(self._warm)
-        counts = Counter(case.outcome for case in self.cases)
+        language, warm, counts = self.language, sorted(self._warm), Counter(case.outcome for case in self.cases)
         return LanguageCheckOutput(
             language=language.name,
             version=registry.version(self._own),
@@ -312,6 +314,8 @@ def _is_offer(protocol: type) -> bool:
 
 def _raised(error: Exception) -> str:
     """An error with the place of the language's code that it comes from."""
+    if isinstance(error, UsageError | TaskError):
+        return str(error)
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
     place = f"`{frames[0].name}` ({Path(frames[0].filename).name}:{frames[0].lineno}): " if frames else ""
     return f"{place}{describe_error(error)}"

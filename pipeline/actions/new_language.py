@@ -31,6 +31,8 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
             raise UsageError(f"-o: {shown(folder)} is not empty; name another folder")
         for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
             parts = source.relative_to(TEMPLATE).parts
+            if "__pycache__" in parts:  # pip's, of the template as it is installed
+                continue
             place = folder.joinpath(*(module if part == "MODULE" else part for part in parts))
             place.parent.mkdir(parents=True, exist_ok=True)
             text = source.read_text(encoding="utf-8")

@@ -95,7 +95,7 @@ def optimize(
     Raises:
         UsageError: The task's code fails, or the language rewrites no programs.
     """
-    rewriter = registry.offer(language, Rewrites, "pipeline.optimize")
+    rewriter = registry.offer(language, Rewrites, "--language")
     with verification_pool(1, language=language) as judges:
         metric = Metric(judges, language=registry.find(language))
         with task_errors(task.name):

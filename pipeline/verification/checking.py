@@ -111,7 +111,7 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
             return unusable(request, name, lost_at_message(Path(request.path), error), error.spent)
         if error.code == "killed":
             return unusable(request, name, f"verification {error}, twice: the verdict is unknown")
-        details, hint = _place_and_advice(error)
+        details, hint = _place_and_advice(error, request.language)
         message = f"verification {error}"
         found = {"code": error.code, "message": message, "details": details, "hint": hint}
         stage = "run" if request.language is None else registry.lost_stage(registry.find(request.language).stages)
@@ -123,7 +123,7 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
         return Checked(verdict, text.replace("\n", "\n  "))
 
 
-def _place_and_advice(error: WorkerLost) -> tuple[tuple[str, ...], str]:
+def _place_and_advice(error: WorkerLost, language: str | None) -> tuple[tuple[str, ...], str]:
     """What a verification was doing when it was lost, and for how long; and what to do about it."""
     what, stressed = notes.snippet(error.at), " stress: " in error.at
     doing = f"{what}{' on stress inputs' if stressed else ''}"
@@ -131,7 +131,8 @@ def _place_and_advice(error: WorkerLost) -> tuple[tuple[str, ...], str]:
     details = (f"it had come to {doing}{before if error.code == 'time-limit' else ''}",) if what else ()
     if error.code == "tampered":
         return details, "code of the task must leave Python, torch and the verifier as they are"
-    advice = ["a function of the task may be at fault, and not the program"]
+    suspect = "a function of the task" if language is None else f"`judge` of the language `{language}`"
+    advice = [f"{suspect} may be at fault, and not the program"]
     if error.code == "time-limit":
         advice += ["--limit-seconds raises the limit of time", *(["--no-stress leaves these out"] if stressed else [])]
     if error.code == "memory-limit":

@@ -119,6 +119,10 @@ def judged(language: Language, task: Any, text: str, limits: ProgramLimits | Non
             raise TypeError(f"`judge` gave {verdict!r:.80}, expected a Verdict")
         if verdict.stage not in ((None,) if verdict.passed else language.stages):
             raise ValueError(f"`judge` gave the stage {verdict.stage!r}, expected one of {', '.join(language.stages)}")
+        if not all(isinstance(each, Diagnostic) for each in verdict.diagnostics):
+            raise TypeError(f"`judge` gave the diagnostics {verdict.diagnostics!r:.80}, expected `Diagnostic`s")
+        if not (verdict.passed or verdict.diagnostics):
+            raise ValueError("`judge` gave no diagnostic with a failure, expected one or more")
     except (TaskError, MemoryError) as error:
         if isinstance(error, TaskError):
             end_if_out_of_memory(error)

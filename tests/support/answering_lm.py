@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import dspy
@@ -42,7 +43,22 @@ class Engine:
         return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
 
 
-def use(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:
+class Scripted:
+    """Answers with a program that a function of the request and of the messages shown before it gives."""
+
+    def __init__(self, program: Callable[[str, Sequence[str]], str]) -> None:
+        self.requests: list[str] = []
+        self._program = program
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        *shown, asked = [message.text or "" for message in request.messages]
+        self.requests.append("\n".join([str(request.system), *shown, asked]))
+        message = lm15.Message.assistant(f"[[ ## impl ## ]]\n```\n{self._program(asked, shown)}\n```\n")
+        usage = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
+        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def use(engine: Engine | Scripted, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:
     """The LM of every command from here on."""
     lm = dspy.LM("scripted", engine=engine, cache=False, num_retries=0)
     monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda model, api_base=None, **_: lm)

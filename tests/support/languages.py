@@ -34,7 +34,7 @@ from pathlib import Path
 
 from pipeline.languages import Diagnostic, Span, Verdict, read_text_task
 
-WORDS = ("up", "down", "crash", "hang", "fail", "nothing", "nowhere")
+WORDS = ("up", "down", "crash", "hang", "fail", "nothing", "nowhere", "silent", "strings")
 
 
 class Counter:
@@ -74,6 +74,8 @@ class Counter:
             return None
         if "nowhere" in words:
             return Verdict(False, "elsewhere")
+        if {"silent", "strings"} & {*words}:
+            return Verdict(False, "run", tuple(word for word in words if word == "strings"))
         value = words.count("up") - words.count("down")
         if value == task.content["want"]:
             return Verdict(True)

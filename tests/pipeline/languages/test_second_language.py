@@ -3,49 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dspy import lm15
 
 from pipeline import ablate, codegen, cost, evaluate, generate, mcp, optimize, report, skill, verify
 from pipeline import compile as compile_command
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
-from tests.support.answering_lm import use
+from tests.support.answering_lm import Scripted, use
 from tests.support.languages import install_counter
 
 OPTIONS = ["--language", "counter", "--samples", "2", "--temperatures", "0.7", "--threads", "1"]
 
 
-class Counting:
+def counting(task: str, shown: Sequence[str]) -> str:
     """Counts to two at once, and to minus one where the request shows a solved task; never to nine."""
-
-    def __init__(self) -> None:
-        self.requests: list[str] = []
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        self.requests.append("\n".join([str(request.system), *(m.text or "" for m in request.messages)]))
-        task, shown = request.messages[-1].text or "", len(request.messages) > 1
-        answer = "up\nup" if "want: 2" in task else "down" if "want: -1" in task and shown else "up"
-        text = f"It counts.\n\n[[ ## impl ## ]]\n```\n{answer}\n```\n"
-        usage = lm15.Usage(input_tokens=10, output_tokens=3)
-        message = lm15.Message.assistant(text)
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+    return "up\nup" if "want: 2" in task else "down" if "want: -1" in task and shown else "up"
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Counting:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Scripted:
     data = install_counter(tmp_path, monkeypatch)
     (data / "tasks/nine.yaml").write_text("goal: count to nine\nwant: 9\n")
-    engine = Counting()
-    use(engine, monkeypatch)  # type: ignore[arg-type] # it answers alike
+    engine = Scripted(counting)
+    use(engine, monkeypatch)
     return engine
 
 
 def test_it_learns_is_recorded_resumed_and_measured(
-    engine: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+    engine: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
 ) -> None:
     """The second task is solved by showing the first; the program and the record name the language."""
     program = str(tmp_path / "program.json")
@@ -86,7 +75,7 @@ def test_it_learns_is_recorded_resumed_and_measured(
     ],
 )
 def test_what_it_does_not_offer_ends_the_command(
-    options: list[str], engine: Counting, capsys: pytest.CaptureFixture[str]
+    options: list[str], engine: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 2 and the name of the option, before any request."""
     argv = ["--optimizer", "adaptive", *OPTIONS, *options]
@@ -97,7 +86,7 @@ def test_what_it_does_not_offer_ends_the_command(
 
 
 def test_it_generates_verified_programs_and_reports_the_run(
-    engine: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+    engine: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
 ) -> None:
     """Task files with their programs, and the program alone under the language's name; the report reads the run."""
     folder = tmp_path / "solved"
@@ -114,7 +103,7 @@ def test_it_generates_verified_programs_and_reports_the_run(
     assert "deep/minus" in (tmp_path / "report" / "index.html").read_text()
 
 
-def test_an_ablation_needs_its_methods(engine: Counting, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ablation_needs_its_methods(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
     """Before the first run."""
     assert run_command(ablate.NAME, ablate.main, ["--language", "counter", "--lm", "scripted/x"]) == 2
     assert "--no-ir: the language `counter` does not offer this (WritesPrompts" in capsys.readouterr().err
@@ -139,7 +128,7 @@ def test_an_ablation_needs_its_methods(engine: Counting, capsys: pytest.CaptureF
     ],
 )
 def test_a_command_that_needs_what_it_lacks_ends(
-    command: Any, options: list[str], lacks: str, engine: Counting, capsys: pytest.CaptureFixture[str]
+    command: Any, options: list[str], lacks: str, engine: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 2, the command or its option, and the name of what is missing."""
     argv = ["deep/minus"] if options[:1] != ["-o"] else []

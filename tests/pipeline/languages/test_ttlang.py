@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dspy import lm15
 
 from pipeline import compile as compile_command
 from pipeline import evaluate, generate, report, verify
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
-from tests.support.answering_lm import use
+from tests.support.answering_lm import Scripted, use
 
 pytest.importorskip("ttl")
 
@@ -29,36 +29,27 @@ def text(kind: str, name: str) -> str:
     return (TTLANG.folder / f"{kind}/{name}.ttl").read_text()
 
 
-class Climbing:
+def climbing(asked: str, shown: Sequence[str]) -> str:
     """Answers with oracles and near-misses from a fixed table."""
+    name = next(name for name in LADDER if _goal(name) in asked)
+    needed = LADDER[name]
+    knows = needed is None or any(_goal(needed) in each for each in shown)
+    return text("oracles" if knows else "near-misses/value", name)
 
-    def __init__(self) -> None:
-        self.requests: list[str] = []
 
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        *shown, asked = [message.text or "" for message in request.messages]
-        self.requests.append(asked)
-        name = next(name for name in LADDER if self._goal(name) in asked)
-        needed = LADDER[name]
-        knows = needed is None or any(self._goal(needed) in each for each in shown)
-        program = text("oracles", name) if knows else text("near-misses/value", name)
-        usage = lm15.Usage(input_tokens=10, output_tokens=3)
-        message = lm15.Message.assistant(f"[[ ## impl ## ]]\n```python\n{program}```\n")
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
-
-    def _goal(self, name: str) -> str:
-        return (TTLANG.folder / f"tasks/{name}.yaml").read_text().splitlines()[0]
+def _goal(name: str) -> str:
+    return (TTLANG.folder / f"tasks/{name}.yaml").read_text().splitlines()[0]
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Climbing:
-    engine = Climbing()
-    use(engine, monkeypatch)  # type: ignore[arg-type] # it answers alike
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Scripted:
+    engine = Scripted(climbing)
+    use(engine, monkeypatch)
     return engine
 
 
 def test_it_learns_records_resumes_and_is_measured(
-    engine: Climbing, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+    engine: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
 ) -> None:
     """Four iterations climb four tasks; the compiled program solves all of them at once."""
     program = str(tmp_path / "program.json")
