@@ -61,9 +61,7 @@ _DRAWN = 2
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all at which the reference runs"
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
-_NO_MEMORY = "the run exceeded the memory limit"
 _LOG = logging.getLogger(__name__)
-_INTERNAL = "this is a fault of the verifier; the log has its traceback"
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,8 @@ class Verifier:
             raise
         except Exception as error:
             _LOG.exception("verification of a program of %s failed", self.task.name)
-            found = [Diagnostic("run", "internal", f"verification failed: {describe_error(error)}", hint=_INTERNAL)]
+            hint = "this is a fault of the verifier; the log has its traceback"
+            found = [Diagnostic("run", "internal", f"verification failed: {describe_error(error)}", hint=hint)]
         return _verdict(found, start)
 
     def check(self, text: str) -> Verdict:
@@ -355,7 +354,7 @@ class Verifier:
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
-            return Diagnostic("run", "memory-limit", _NO_MEMORY, None, (where,))
+            return Diagnostic("run", "memory-limit", "the run exceeded the memory limit", None, (where,))
         return replace(found, details=(*found.details, _RANDOM)) if found and random else found
 
     def _announce(self, what: str, key: str) -> None:
