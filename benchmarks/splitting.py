@@ -16,8 +16,9 @@ from pathlib import Path
 from benchmarks.proposing import tasks_in
 from pipeline.base.files import write_text
 from pipeline.splitting.library import Library
+from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.split_files import write_split
-from pipeline.splitting.split_search import SplitOutcome, split_all
+from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.language.parser import parse

@@ -37,8 +37,8 @@ from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program
+from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import Splitting
-from pipeline.splitting.split_search import SplitOutcome
 from pipeline.synthesis import SearchOutcome
 from pipeline.synthesis.parallel_search import solve_all
 from pipeline.synthesis.results import programs_of, why

@@ -38,8 +38,8 @@ from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
+from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import Splitting
-from pipeline.splitting.split_search import SplitOutcome
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.limits import verification_settings

@@ -11,9 +11,10 @@ from pipeline.base.errors import print_message
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
 from pipeline.splitting.library import Library
+from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import Splitting
 from pipeline.splitting.split_files import read_split, split_folder, write_split
-from pipeline.splitting.split_search import SplitOutcome, split_all
+from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget
 from pipeline.verification.workers import Workers
 from step_runtime.tasks.task import Task

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.base.errors import UsageError
 from pipeline.base.files import write_text
 from pipeline.base.paths import shown
-from pipeline.splitting.split_search import SplitOutcome
+from pipeline.splitting.outcomes import SplitOutcome
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.task import Task, dump_task

@@ -12,17 +12,18 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from pipeline.splitting.composing import JointError, compose, wrong_joint
 from pipeline.splitting.cuts import ReferenceCuts, find_cuts
 from pipeline.splitting.library import Library
+from pipeline.splitting.outcomes import SplitOutcome, SubtaskAttempt
 from pipeline.splitting.subtasks import SubtaskWriter
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
 from pipeline.synthesis.results import programs_of
-from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
+from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
 from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import Workers
@@ -59,70 +60,6 @@ _MOST_UNSOLVED = 3
 
 _Running: TypeAlias = dict[Future[Any], tuple[Task, str, tuple[str, ...]]]
 """Searches, each with its sub-task, what that makes, and the cuts that it starts from."""
-
-
-@dataclass(frozen=True)
-class SubtaskAttempt:
-    """A sub-task that was tried.
-
-    Attributes:
-        task: The sub-task.
-        given: The cuts that it starts from.
-        impl: Its program; None if none was found.
-        reason: Why there is none.
-        candidates: Streams computed in search of it.
-        seconds: Processor time.
-        at: Seconds by the clock from the beginning on.
-        known: Whether its program was in the library.
-        others: Further programs, each cheaper in some figure.
-    """
-
-    task: Task
-    given: tuple[str, ...]
-    impl: str | None
-    reason: Reason | None
-    candidates: int
-    seconds: float
-    at: float
-    known: bool = False
-    others: tuple[str, ...] = ()
-
-    @property
-    def goal(self) -> str:
-        """What it computes."""
-        return self.task.outputs[0].name
-
-
-@dataclass
-class SplitOutcome:
-    """The outcome of splitting a task.
-
-    Attributes:
-        impl: A program that passed the verifier, or None.
-        parts: The solved sub-tasks that the program is composed of, in their order; without a program, all solved ones.
-        attempts: Every sub-task that was tried, in their order.
-        reason: Why there is no program, in words.
-        unsolved: The outputs that no sub-task made.
-        variants: Further programs that passed, each with another program of some sub-task.
-    """
-
-    impl: str | None = None
-    parts: tuple[SolvedTask, ...] = ()
-    attempts: list[SubtaskAttempt] = field(default_factory=list)
-    reason: str = ""
-    unsolved: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def candidates(self) -> int:
-        """Streams computed in all searches."""
-        return sum(attempt.candidates for attempt in self.attempts)
-
-    @property
-    def processor(self) -> float:
-        """Processor time of all searches, in seconds."""
-        return sum(attempt.seconds for attempt in self.attempts)
 
 
 Chooser: TypeAlias = Callable[[Task, Sequence[str]], Sequence[str]]

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from pipeline.splitting.expressions import Substitution, attention_call, is_load, is_module, template
 from step_runtime.base.syntax import parse_python
 
 _MOST_UNROLLED = 16
@@ -48,7 +49,7 @@ class Statement:
     @cached_property
     def uses(self) -> frozenset[str]:
         """The names that it reads; of one that it changes, the value before."""
-        loaded = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and _is_load(node)}
+        loaded = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and is_load(node)}
         return frozenset(loaded | _changed(self.tree)) if self.is_simple else frozenset(loaded | self.defines)
 
     @cached_property
@@ -73,7 +74,7 @@ class Statement:
     def is_call(self) -> bool:
         """Whether it binds what a function of PyTorch gives, and no method of a tensor, nor arithmetic."""
         value = self.tree.value if isinstance(self.tree, ast.Assign) else None
-        return isinstance(value, ast.Call) and _is_module(value.func)
+        return isinstance(value, ast.Call) and is_module(value.func)
 
     @property
     def target(self) -> str | None:
@@ -179,10 +180,10 @@ def _inlined(lines: Sequence[tuple[ast.stmt, bool]]) -> list[ast.stmt]:
     uses: dict[str, int] = {}
     for tree, _ in lines:
         for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and _is_load(node):
+            if isinstance(node, ast.Name) and is_load(node):
                 uses[node.id] = uses.get(node.id, 0) + 1
     for line, temporary in lines:
-        tree = _Substitution(waiting).visit(line)
+        tree = Substitution(waiting).visit(line)
         name = Statement(tree).target
         if temporary and name is not None and uses.get(name) == 1 and isinstance(tree, ast.Assign):
             waiting[name] = tree.value
@@ -218,7 +219,7 @@ class _Writer:
             self._add(name, ast.Name(kept, ast.Load()))
 
     def _add(self, name: str, value: ast.expr, *, temporary: bool = False, output: int | None = None) -> None:
-        attention = _attention(value) if self._expanded else None
+        attention = attention_call(value) if self._expanded else None
         if attention is not None:
             value, temporary = self._written_out(*attention), False
         tree = ast.fix_missing_locations(ast.Assign([ast.Name(name, ast.Store())], value, lineno=0))
@@ -227,13 +228,13 @@ class _Writer:
     def _written_out(self, q: ast.expr, k: ast.expr, v: ast.expr, mask: ast.expr | None) -> ast.expr:
         """Attention as its definition, with a mask of truth values; the scores and the weights get names."""
         scores = self._fresh("scores")
-        self._add(scores, _template("q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5", q=q, k=k))
+        self._add(scores, template("q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5", q=q, k=k))
         shown: ast.expr = ast.Name(scores, ast.Load())
         if mask is not None:
-            shown = _template("scores.masked_fill(~mask, -torch.inf)", scores=shown, mask=mask)
+            shown = template("scores.masked_fill(~mask, -torch.inf)", scores=shown, mask=mask)
         weights = self._fresh("weights")
-        self._add(weights, _template("torch.softmax(scores, -1)", scores=shown))
-        return _template("weights @ v", weights=ast.Name(weights, ast.Load()), v=v)
+        self._add(weights, template("torch.softmax(scores, -1)", scores=shown))
+        return template("weights @ v", weights=ast.Name(weights, ast.Load()), v=v)
 
     def _fresh(self, hint: str) -> str:
         name = hint
@@ -267,33 +268,6 @@ class _Writer:
             getattr(parent, field)[index] = load
 
 
-def _attention(value: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr | None] | None:
-    """Queries, keys, values and the mask of a call of attention; None for another expression, or further arguments."""
-    if not isinstance(value, ast.Call) or not _is_module(value.func):
-        return None
-    if not ast.unparse(value.func).endswith(".scaled_dot_product_attention"):
-        return None
-    if len(value.args) != 3 or any(isinstance(part, ast.Starred) for part in value.args):
-        return None
-    options = {keyword.arg: keyword.value for keyword in value.keywords}
-    if options.keys() - {"attn_mask", "is_causal"} or len(options) > 1:
-        return None
-    q, k, v = value.args
-    mask = options.get("attn_mask")
-    if "is_causal" in options:
-        if ast.unparse(options["is_causal"]) != "True":
-            return None
-        mask = _template("torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()", q=q, k=k)
-    return q, k, v, mask
-
-
-def _template(text: str, **parts: ast.expr) -> ast.expr:
-    """An expression with others in the places of names."""
-    tree = ast.parse(text, mode="eval").body
-    found: ast.expr = _Substitution(parts).visit(tree)
-    return found
-
-
 def _assignments(tree: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     """What an assignment binds to single names, as far as that is known without running it."""
     if not isinstance(tree, ast.Assign) or len(tree.targets) != 1:
@@ -323,7 +297,7 @@ def _unrolled(value: ast.expr) -> list[ast.expr]:
         bound = _bindings(loop.target, member)
         if bound is None:
             return []
-        found.append(_Substitution(bound).visit(copy.deepcopy(value.elt)))
+        found.append(Substitution(bound).visit(copy.deepcopy(value.elt)))
     return found
 
 
@@ -338,22 +312,11 @@ def _bindings(target: ast.expr, member: ast.expr) -> dict[str, ast.expr] | None:
     return None
 
 
-class _Substitution(ast.NodeTransformer):
-    """Puts expressions in the place of names that are read."""
-
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        known = self._values.get(node.id) if _is_load(node) else None
-        return node if known is None else copy.deepcopy(known)
-
-
 def _parts(value: ast.expr) -> Iterator[tuple[ast.AST, str, int | None]]:
     """The places of the expressions that are evaluated before a value is, whichever way it goes."""
     match value:
         case ast.Call(func=func, args=args, keywords=keywords):
-            if isinstance(func, ast.Attribute) and not _is_module(func.value):
+            if isinstance(func, ast.Attribute) and not is_module(func.value):
                 yield func, "value", None
             yield from ((value, "args", place) for place, part in enumerate(args) if not isinstance(part, ast.Starred))
             yield from ((part, "value", None) for part in args if isinstance(part, ast.Starred))
@@ -367,7 +330,7 @@ def _parts(value: ast.expr) -> Iterator[tuple[ast.AST, str, int | None]]:
             yield from ((value, "comparators", place) for place in range(len(comparators)))
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             yield from ((value, "elts", place) for place, part in enumerate(elts) if not isinstance(part, ast.Starred))
-        case ast.Attribute(value=whole) if not _is_module(whole):
+        case ast.Attribute(value=whole) if not is_module(whole):
             yield value, "value", None
         case ast.Subscript():
             yield value, "value", None
@@ -389,22 +352,12 @@ def _is_constant(value: ast.expr) -> bool:
     return all(name.endswith("_value") for name in names)
 
 
-def _is_module(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in ("torch", "F", "nn", "math")
-
-
-def _is_load(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
-
-
 def _is_data(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == _DATA
 
 
 def _loaded(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and _is_load(node)}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and is_load(node)}
 
 
 def _bound(tree: ast.stmt) -> set[str]:
@@ -436,7 +389,7 @@ def _roots(target: ast.expr, *, whole: bool = False) -> Iterator[str]:
     while isinstance(inner, ast.Subscript | ast.Attribute | ast.Call):
         inner = inner.func if isinstance(inner, ast.Call) else inner.value
     if isinstance(inner, ast.Name) and (whole or inner is not target) and not _is_data(inner):
-        if not _is_module(inner):
+        if not is_module(inner):
             yield inner.id
     elif isinstance(target, ast.Tuple | ast.List):
         for part in target.elts:

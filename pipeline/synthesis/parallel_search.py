@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _GRACE = 20.0
 """Seconds beyond its budget after which a search is killed: for the task's compilation and the last verification."""
-_REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
+_REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory", "killed": "killed"}
 _LOG = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome", SearchOutcome, RepairOutcome)

@@ -18,6 +18,7 @@ _REASONS = {
     "memory": "memory limit reached; smaller `sizes` in the task file leave room for more programs",
     "exhausted": "everything within reach was tried without success; the task may lack a helper function",
     "crashed": "the process crashed, in one of the task's functions or its reference",
+    "killed": "something else killed the process, such as a machine that is out of memory; run it again",
     "internal": "an error of the search itself, which is a bug",
 }
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pipeline.base.choices import Figure
 
-Reason = Literal["time", "candidates", "memory", "exhausted", "crashed", "internal"]
+Reason = Literal["time", "candidates", "memory", "exhausted", "crashed", "killed", "internal"]
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,15 @@ def projection(**names: str) -> Task:
     return loads_task(text, "projection")
 
 
-def test_names_of_inputs_and_functions_do_not_count() -> None:
-    """Another reference for the same values gives the same key, and another size another."""
+def with_other_dims(task: Task) -> Task:
+    """The same for `W` numbers of `V`, at other sizes."""
+    text = task.statement.replace("[D]", "[W]").replace("D_value", "W_value").replace("[F]", "[V]")
+    text = text.replace("[D, F]", "[W, V]").replace("  D: [6, 7]", "  W: [8, 4]").replace("  F: [3, 8]", "  V: [9, 2]")
+    return loads_task(text, "other dims")
+
+
+def test_names_of_inputs_functions_and_dims_do_not_count_nor_do_sizes() -> None:
+    """Another reference for the same values gives the same key, and other values another."""
     one = projection()
     other = projection(x="tokens", fn_up="fn_widen")
     rewritten = loads_task(
@@ -38,8 +45,10 @@ def test_names_of_inputs_and_functions_do_not_count() -> None:
     )
     assert task_key(one.name, one.statement) == task_key(other.name, other.statement)
     assert task_key(one.name, one.statement) == task_key(rewritten.name, rewritten.statement)
-    larger = loads_task(one.statement.replace("F: [3, 8]", "F: [3, 9]"), "x")
-    assert task_key(one.name, one.statement) != task_key(larger.name, larger.statement)
+    dims = with_other_dims(one)
+    assert task_key(one.name, one.statement) == task_key(dims.name, dims.statement)
+    doubled = loads_task(one.statement.replace("eps=1e-5) @", "eps=1e-5) * 2 @"), "x")
+    assert task_key(one.name, one.statement) != task_key(doubled.name, doubled.statement)
 
 
 def test_a_program_comes_in_the_names_of_the_task_that_asks() -> None:
@@ -60,6 +69,7 @@ def test_what_is_added_is_found_and_a_wrong_program_is_not_given(tmp_path: Path)
         assert path is not None and "fn_gate" not in path.read_text()
         found = list(library.programs(projection(x="tokens"), pool))
         assert len(found) == library.found == 1 and "apply(tokens)" in found[0]
+        assert len([*library.programs(with_other_dims(task), pool)]) == 1
         path.write_text(
             path.read_text()
             .replace("fn=fn_scale).apply((a, ", "fn=fn_scale).apply((b, ")

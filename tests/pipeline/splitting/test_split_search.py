@@ -10,8 +10,9 @@ import pytest
 from pipeline.base.errors import UsageError
 from pipeline.splitting import split_search
 from pipeline.splitting.library import Library
+from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.split_files import read_split, split_folder, write_split
-from pipeline.splitting.split_search import SplitOutcome, split_all
+from pipeline.splitting.split_search import split_all
 from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.reader import loads_task

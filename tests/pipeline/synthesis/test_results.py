@@ -34,7 +34,7 @@ def test_what_a_search_found_is_offered_once() -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [("time", "--max-minutes"), ("candidates", "--max-candidates"), ("exhausted", "everything within reach was tried"),
-     ("memory", "memory"), ("crashed", "the process crashed")],
+     ("memory", "memory"), ("crashed", "the process crashed"), ("killed", "something else killed")],
 )  # fmt: skip
 def test_a_search_without_a_result_says_why(reason: Reason, words: str) -> None:
     """And what would help, where something would."""
