@@ -346,7 +346,8 @@ class Experience:
             return replace(_reader().validate_python({**data, "entries": entries, "attempts": ()}), attempts=attempts)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            expected = first["msg"].replace("Input should be", "expected")
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {expected}") from None
 
     def dump(self, path: str | Path, *, attempts: bool = True, encode: Codec = to_jsonable) -> None:
         """Writes the record as JSON; arguments as for `to_dict`."""

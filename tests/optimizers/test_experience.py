@@ -107,7 +107,7 @@ def test_a_record_written_before_is_read_and_written_as_it_was():
 
 def test_a_part_of_the_wrong_type_is_named_in_one_line():
     broken = {**WRITTEN_BEFORE, "iterations": [{**WRITTEN_BEFORE["iterations"][0], "solved": "a", "index": "zero"}]}
-    with pytest.raises(ValueError, match=r"^iterations\.0\.index: [^\n]*$"):
+    with pytest.raises(ValueError, match=r"^iterations\.0\.index: expected [^\n]*$"):
         Experience.from_dict(broken)
 
 
