@@ -49,7 +49,7 @@ class Desk:
     def __init__(self, engine: EmbeddedEngine, patterns: Sequence[Reference] = ()) -> None:
         self._engine = engine
         prompt = proposer_instructions(True, "full", patterns)
-        self._signature = Agent("none", proposer_prompt=prompt).proposer.predict.signature
+        self._signature = Agent("none", prompts={"proposer": prompt}).proposer.predict.signature
         self._adapter = YAMLAdapter()
 
     def prompt(self, task: Task, demonstrations: Sequence[tuple[Task, str]] = ()) -> Prompt:

@@ -5,11 +5,11 @@ Nothing here knows the domain: metric, grouping of answers and their length are 
 `sampling_loop` (also without learning), `sampling` (a sample), `metric` (its verdict), `metering` (a request), whose
 parts are `call_seeds`, `deadline`, `temperatures` and `usage`. `context_fit` says how many demonstrations fit, by
 `context_window` and `prompt_sizes`. `filtering` is the algorithm's function sigma, and `solutions` its choices;
-`held_out` marks solutions that fall when they are judged once
-more; `demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
-`attempt_log`; `observer` is how to listen, also with DSPy's callbacks, and `autologging` MLflow's way; `baselines`
-are DSPy's own optimizers within such a run, which `tuning` serves; `per_query` chooses demonstrations for each query;
-`arguments` are checked first.
+`held_out` marks solutions that fall when they are judged once more; `demonstrations` are made of solutions and of a
+`call_trace`; `candidates` could have been the result, on which there are `closing_remarks`; `experience` is the record,
+whose attempts are in an `attempt_log`; `observer` is how to listen, also with DSPy's callbacks, and `autologging`
+MLflow's way; `baselines` are DSPy's own optimizers within such a run, which `tuning` serves; `per_query` chooses
+demonstrations for each query; `arguments` are checked first.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from typing import Any
 import dspy
 
 from optimizers.jsonable import to_jsonable
+from optimizers.metering import name_of
 
 Fields = dict[str, Any]
 Chosen = tuple[Fields, ...]
@@ -75,7 +76,7 @@ def recorded_calls(
 
     Args:
         trace: The calls of a sample, as predictors, inputs and outputs.
-        names: Names of the predictors that made them, by `id`.
+        names: Names of the predictors that made them, as `metering.predictor_names` gives them.
         program: The program.
         taught: Names of the predictors that get demonstrations.
         known: The program's inputs and outputs.
@@ -86,7 +87,13 @@ def recorded_calls(
         `known`, or if a call of the same signature could not be attributed: programs may create predictors as they run.
     """
     predictors = dict(program.named_predictors())
-    made, unattributed = _attributed(trace, names, predictors)
+    made: dict[str, list[Fields]] = {}
+    unattributed = []
+    for predictor, inputs, outputs in trace:
+        if (name := name_of(predictor, names)) is None:
+            unattributed.append(predictor.signature)
+        else:
+            made.setdefault(name, []).append({**inputs, **outputs})
     calls: dict[str, Chosen] = {}
     for name in taught:
         fields = predictors[name].signature.fields
@@ -116,21 +123,3 @@ def _distinct(calls: Iterable[Fields], inputs: Iterable[str], known: Mapping[str
         agreed = before and all(to_jsonable(before.get(name)) == to_jsonable(known[name]) for name in answers)
         kept[key] = before if before and agreed and rejected else call
     return tuple(kept.values())
-
-
-def _attributed(
-    trace: Iterable[Any], names: Mapping[int, str], predictors: Mapping[str, dspy.Predict]
-) -> tuple[dict[str, list[Fields]], list[Any]]:
-    """Each predictor's calls, by name; and the signatures of calls that belong to no known predictor."""
-    made: dict[str, list[Fields]] = {}
-    unattributed = []
-    for predictor, inputs, outputs in trace:
-        name = names.get(id(predictor))
-        if name is None:  # a copy, such as `dspy.BestOfN` makes for every attempt
-            same = [name for name, own in predictors.items() if own.signature is predictor.signature]
-            name = same[0] if len(same) == 1 else None
-        if name is None:
-            unattributed.append(predictor.signature)
-        else:
-            made.setdefault(name, []).append({**inputs, **outputs})
-    return made, unattributed

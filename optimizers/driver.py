@@ -31,7 +31,8 @@ from optimizers.autologging import join_autologging
 from optimizers.budget import Budget, Spending
 from optimizers.call_metric import checked_metric
 from optimizers.call_trace import TRACE_CALLS
-from optimizers.candidates import candidate_programs, warn_of_unshown
+from optimizers.candidates import candidate_programs
+from optimizers.closing_remarks import summary, warn_of_unshown
 from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
@@ -373,30 +374,3 @@ class DrivenOptimizer(Teleprompter):
 # In Python's errors about arguments, where this class's own name would say nothing to the users of others.
 vars(DrivenOptimizer)["compile"].__wrapped__.__qualname__ = "compile"
 join_autologging()
-
-
-def summary(run: Run) -> str:
-    """One line about a run that ended as its strategy has it."""
-    left = [task.key for task in run.unsolved]
-    if not left:
-        return "every task is solved"
-    parts = ["1 task remains unsolved" if len(left) == 1 else f"{len(left)} tasks remain unsolved"]
-    if run.too_long:
-        parts.append(f"too long for the LM, even without demonstrations: {', '.join(run.too_long)}")
-    if unanswered := [key for key in left if key in run.unanswered and key not in run.too_long]:
-        parts.append(f"no scored answers for {', '.join(unanswered)}")
-    if short := _short_of_threshold(run):
-        logger.warning("%s", short)
-        parts.append(short)
-    return "; ".join(parts)
-
-
-def _short_of_threshold(run: Run) -> str | None:
-    """What to say of a metric that gave scores, none of which reached the threshold; else None."""
-    if any(result.learned for result in run.iterations):
-        return None
-    scores = [attempt.score for attempt in run.attempts if attempt.score is not None and not attempt.failed]
-    best, threshold = max(scores, default=0.0), run.domain.threshold
-    if not best or best >= threshold:
-        return None
-    return f"no score reached the threshold {threshold:g}, the highest is {best:g}; metric_threshold sets it"

@@ -19,7 +19,7 @@ import functools
 import random
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import count
@@ -200,13 +200,22 @@ def _mixed_class(mixin: type, cls: type) -> type:
 
 
 def predictor_names(program: dspy.Module) -> dict[int, str]:
-    """The names of a program's predictors, by `id`."""
-    return {id(predictor): name for name, predictor in program.named_predictors()}
+    """The names of a program's predictors, by `id`, and by that of their signature where no two share it."""
+    named = program.named_predictors()
+    signatures = Counter(id(predictor.signature) for _, predictor in named)
+    alone = {id(each.signature): name for name, each in named if signatures[id(each.signature)] == 1}
+    return alone | {id(predictor): name for name, predictor in named}
+
+
+def name_of(module: Any, names: Mapping[int, str]) -> str | None:
+    """The name of a predictor, or of one that it is a copy of, such as `dspy.BestOfN` makes for every attempt."""
+    own = names.get(id(module))
+    return names.get(id(module.signature)) if own is None and isinstance(module, dspy.Predict) else own
 
 
 def innermost_predictor(callers: Sequence[Any], names: Mapping[int, str]) -> str:
     """The name of the innermost running module that has one."""
-    return next((names[id(module)] for module in reversed(callers) if id(module) in names), OTHER)
+    return next((name for module in reversed(callers) if (name := name_of(module, names))), OTHER)
 
 
 def metered(

@@ -121,7 +121,7 @@ def measure(name: str, skill: Skill, config: ProgramConfig, tasks: Sequence[Task
 
 
 def _agent(language: str | None, instructions: str, demos: Sequence[dspy.Example] = ()) -> Agent:
-    agent = Agent("none", proposer_prompt=instructions, guardian_prompt="", language=language)
+    agent = Agent("none", prompts={"proposer": instructions, "guardian": ""}, language=language)
     agent.proposer.predict.demos = list(demos)
     return agent
 

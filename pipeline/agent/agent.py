@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -111,9 +112,8 @@ class Agent(dspy.Module):
         refine: How often an answer that fails verification may be repaired, see `Refiner`.
         ir: Whether prompts use the structural IR; False for plain Python (paper, Section 6.2, "-WS").
         prompt: Which base prompts: `full`, or `short` for LMs with a small context window.
-        proposer_prompt: The proposer's instructions; None for those in `data/prompts/`.
-        guardian_prompt: The guardian's instructions, likewise.
-        refiner_prompt: The refiner's instructions, likewise; they begin with the proposer's.
+        prompts: Instructions by role: `proposer`, `guardian`, `refiner`. The others are those in `data/prompts/`, and
+            the refiner's begin with the proposer's.
         language: Of the programs; None for the default.
 
     Attributes:
@@ -134,9 +134,7 @@ class Agent(dspy.Module):
         refine: int = 0,
         ir: bool = True,
         prompt: PromptKind = "full",
-        proposer_prompt: str | None = None,
-        guardian_prompt: str | None = None,
-        refiner_prompt: str | None = None,
+        prompts: Mapping[str, str] = MappingProxyType({}),
         language: str | None = None,
     ) -> None:
         super().__init__()
@@ -148,17 +146,18 @@ class Agent(dspy.Module):
         self.prompt = prompt
         self.verifier = ProgramVerifier()
         self.pool: DemoPool | None = None
-        if proposer_prompt is None:
-            proposer_prompt = instructions_in(language, "proposer", ir, prompt)
-        if guardian_prompt is None and guardian in ("gated", "paper"):
-            guardian_prompt = instructions_in(language, "guardian", ir, prompt)
-        self.proposer = Proposer(proposer_prompt, proposer, self.verifier, ir=ir, language=language)
-        self.guardian = Guardian(guardian, guardian_prompt or "", ir=ir, language=language)
+
+        def instructions(role: str) -> str:
+            return prompts[role] if role in prompts else instructions_in(language, role, ir, prompt)
+
+        self.proposer = Proposer(instructions("proposer"), proposer, self.verifier, ir=ir, language=language)
+        asked = guardian in ("gated", "paper")
+        self.guardian = Guardian(guardian, instructions("guardian") if asked else "", ir=ir, language=language)
         if refine:
-            if refiner_prompt is None:
-                # It begins exactly like the proposer's, so that providers' prompt caches serve both.
-                refiner_prompt = f"{proposer_prompt}\n\n{instructions_in(language, 'refiner', ir, prompt)}"
-            self.refiner = Refiner(refiner_prompt, self.verifier, ir=ir, language=language)
+            repair = instructions("refiner")
+            if "refiner" not in prompts:  # it begins like the proposer's, so that providers' prompt caches serve both
+                repair = f"{instructions('proposer')}\n\n{repair}"
+            self.refiner = Refiner(repair, self.verifier, ir=ir, language=language)
 
     def forward(self, task: Task) -> dspy.Prediction:
         """A prediction with `impl`, the program, and `proposal`, the program before the guardian.

@@ -214,9 +214,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         refine=saved.refine,
         ir=saved.ir,
         prompt=saved.prompt,
-        proposer_prompt="",
-        guardian_prompt="",
-        refiner_prompt="",
+        prompts=dict.fromkeys(("proposer", "guardian", "refiner"), ""),
         language=None if saved.language is None else saved.language.name,
     )
     expected = [name for name, _ in agent.named_predictors()]

@@ -93,40 +93,41 @@ def predictor_metrics(result: IterationResult) -> dict[str, float]:
 
 
 def run_metrics(experience: Experience) -> dict[str, float]:
-    """The metrics of a run at its end, including an interrupted iteration and the tokens of every request."""
+    """The metrics of a run at its end, including an interrupted iteration and the tokens of every request.
+
+    Counts of what did not happen are omitted: each would be a chart of zeros.
+    """
     tokens = TokenCount.sum(experience.tokens.values())
-    metrics: dict[str, float] = {
+    results: dict[str, float] = {
         "solved": len(experience.solved),
         "pass_at_1": experience.pass_at(1),
         "pass_at_1_pooled": experience.pass_at_pooled(1),
         "pass_at_n": experience.pass_at(),
         "seconds": experience.seconds,
         "samples": sum(result.samples for result in experience.iterations),
-        "calls": tokens.calls,
-        "retries": tokens.retried,
         "tokens": tokens.total,
-        **_token_metrics(tokens),
     }
-    if tokens.cost is not None:
-        metrics["cost_usd"] = tokens.cost
+    counts = {"calls": tokens.calls, "retries": tokens.retried, "cost_usd": tokens.cost, **_token_metrics(tokens)}
+    metrics = results | {name: value for name, value in counts.items() if value}
     return {f"total_{name}": value for name, value in metrics.items()}
 
 
 def held_out_metrics(experience: Experience) -> dict[str, float]:
     """How many solutions pass, fall or stay unknown where they are judged once more, and how many are proved.
 
-    Empty where none was judged.
+    Zeros are omitted, and so is all where none was judged.
     """
     quadrants, own = experience.quadrants, set(experience.tasks)
     verdicts = [entry.held_out for entry in experience.entries if entry.task_key in own and entry.held_out is not None]
     if not verdicts:
         return {}
-    return {
+    counts = {
         "held_out_passed": quadrants.both,
         "held_out_failed": quadrants.run_only,
         "held_out_unknown": sum(verdict.answer == "unknown" for verdict in verdicts),
         "proved": sum(map(is_proved, verdicts)),
     }
+    return {name: count for name, count in counts.items() if count}
 
 
 def is_proved(verdict: HeldOutVerdict | None) -> bool:

@@ -264,7 +264,7 @@ def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
         refine=config.refine,
         ir=config.ir,
         prompt=config.prompt,
-        proposer_prompt=proposer_instructions(config.ir, config.prompt, patterns) if patterns else None,
+        prompts={"proposer": proposer_instructions(config.ir, config.prompt, patterns)} if patterns else {},
         language=config.language,
     )
 

@@ -66,7 +66,7 @@ def experience(*entries: tuple[Task, str], **fields: Any) -> bytes:
 
 def program(path: Path, *demonstrations: tuple[Task, str]) -> Path:
     """The file of a compiled program that shows these."""
-    agent = Agent("none", proposer_prompt="Propose.")
+    agent = Agent("none", prompts={"proposer": "Propose."})
     agent.proposer.predict.demos = [dspy.Example(augmented=True, task=each, impl=impl) for each, impl in demonstrations]
     save_program(agent, path)
     return path

@@ -175,7 +175,7 @@ def test_an_answer_has_the_task_s_names() -> None:
     shown = shown_task(hostile)
     lm, engine = scripted(program(shown))
     with dspy.context(lm=lm):
-        answer = Agent("none", proposer_prompt="Propose.")(task=hostile).impl
+        answer = Agent("none", prompts={"proposer": "Propose."})(task=hostile).impl
     assert shown.fns[0].func_name in engine.texts[0]
     assert answer == program(hostile) != program(shown)
 

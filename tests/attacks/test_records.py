@@ -112,7 +112,7 @@ NEEDS = '{"characters": 1, "prompt_tokens": 1, "answer_tokens": %s}'
 @pytest.mark.parametrize("attack", PROGRAMS)
 def test_a_compiled_program_asks_for_what_can_be(attack: str, tmp_path: Path) -> None:
     """Each repair is a request that its user pays for; the control is read."""
-    save_program(Agent("none", proposer_prompt="Propose."), path := tmp_path / "p.json")
+    save_program(Agent("none", prompts={"proposer": "Propose."}), path := tmp_path / "p.json")
     text = path.read_text()
     control = text.replace('"refine": 0', '"refine": 3').replace('"needs": null', f'"needs": {NEEDS % "1"}')
     assert parse_program(control, "p.json").refine == 3

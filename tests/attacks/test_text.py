@@ -259,7 +259,7 @@ IMPLS = {
 def test_a_demonstration_that_is_not_a_program_is_refused(name: str, tmp_path: Path) -> None:
     """And the control, a right one, is loaded."""
     path = tmp_path / "p.json"
-    agent = Agent("none", proposer_prompt="Propose.")
+    agent = Agent("none", prompts={"proposer": "Propose."})
     agent.proposer.predict.demos = [dspy.Example(augmented=True, task=TASK, impl=PLAIN)]
     save_program(agent, path)
     assert load_program(path, lm=dspy.LM("openai/x", api_key="none")).proposer.predict.demos

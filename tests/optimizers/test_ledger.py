@@ -171,6 +171,8 @@ def test_a_budget_of_dollars_counts_known_prices():
 
 
 def test_a_module_that_copies_itself_and_its_lm_still_spends_from_the_one_purse(memory_cache):
+    """Under the name of the predictor that was copied."""
+
     class Best(dspy.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -182,6 +184,7 @@ def test_a_module_that_copies_itself_and_its_lm_still_spends_from_the_one_purse(
     engine = ScriptedEngine(half, 4)
     compiled = learn("a", half, engine=engine, student=Best(), lm={"cache": True})
     assert total(compiled).calls == engine.calls == 12
+    assert list(compiled.experience.tokens) == ["best.module.solve"]
 
 
 def test_programs_that_await_their_predictors_are_retried_and_counted_alike():

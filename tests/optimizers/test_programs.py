@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 import mlflow
@@ -64,18 +64,21 @@ def classifier() -> Case:
 def extraction() -> Case:
     class Part(pydantic.BaseModel):
         name: str
-        color: str
+        color: Literal["red", "blue"]
+        size: int | None = None
 
     class Extract(dspy.Signature):
         thing: str = dspy.InputField()
         parts: list[Part] = dspy.OutputField()
+        weight: int | float | str = dspy.OutputField()
+        places: dict[str, list[int]] | None = dspy.OutputField()
 
     def metric(example: dspy.Example, prediction: Any) -> bool:
         return example.thing in RED_THINGS and all(part.color == "red" for part in prediction.parts)
 
     def answers(text: str, number: int) -> dict[str, Any]:
         color = says_red_at_times(text, number)["color"]
-        return {"reasoning": "look", "parts": [{"name": "top", "color": color}]}
+        return {"reasoning": "look", "parts": [{"name": "top", "color": color}], "weight": 3, "places": {"a": [1]}}
 
     domain = {"grouping_key": lambda outputs: tuple(part.color for part in outputs["parts"])}
     return Case(dspy.ChainOfThought(Extract), things(), metric, answers, domain)

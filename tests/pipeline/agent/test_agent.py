@@ -24,7 +24,7 @@ def ask(proposal: str, mode: GuardianMode, guardian: str = RIGHT) -> tuple[dspy.
     """An agent's answer where the LM proposes and corrects by script."""
     lm, engine = scripted(lambda request: guardian if asks_guardian(request) else proposal)
     with dspy.context(lm=lm):
-        return Agent(mode, proposer_prompt="Propose.", guardian_prompt="Guard.")(task=task()), engine
+        return Agent(mode, prompts={"proposer": "Propose.", "guardian": "Guard."})(task=task()), engine
 
 
 @pytest.mark.parametrize("answer", ["", "I can't do that."])

@@ -30,7 +30,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def compiled(mode: GuardianMode = "gated") -> Agent:
-    agent = Agent(mode, proposer_prompt=PROMPT, guardian_prompt="desc: Guard.")
+    agent = Agent(mode, prompts={"proposer": PROMPT, "guardian": "desc: Guard."})
     agent.proposer.predict.demos = [dspy.Example(augmented=True, task=task("square/1", impl="return E0"), impl=RIGHT)]
     return agent
 

@@ -21,7 +21,7 @@ def ask(proposal: str, mode: GuardianMode, guardian: str = RIGHT) -> tuple[dspy.
     """An agent's answer where the LM proposes and corrects by script."""
     lm, engine = scripted(lambda request: guardian if asks_guardian(request) else proposal)
     with dspy.context(lm=lm):
-        return Agent(mode, proposer_prompt="Propose.", guardian_prompt="Guard.")(task=task()), engine
+        return Agent(mode, prompts={"proposer": "Propose.", "guardian": "Guard."})(task=task()), engine
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_unknown_mode_is_refused() -> None:
 def test_samples_share_a_guardian_s_answer_at_temperature_0_alone(temperature: float, asked: int) -> None:
     """There equal proposals make equal requests, which the response cache answers; elsewhere answers are draws."""
     engine = Engine(lambda request: RIGHT if asks_guardian(request) else REUSING)
-    agent = Agent("gated", proposer_prompt="Propose.", guardian_prompt="Guard.")
+    agent = Agent("gated", prompts={"proposer": "Propose.", "guardian": "Guard."})
     model = f"scripted-{uuid.uuid4()}"
     for seed in (1, 2):
         own = {"rollout_id": seed} if temperature else {}

@@ -58,7 +58,7 @@ def react(
     """An agent's answer where the LM takes these turns."""
     left = list(turns)
     lm, engine = scripted(lambda request: left.pop(0) if left else ANSWER)
-    agent = Agent("none", proposer="react", proposer_prompt="Propose.")
+    agent = Agent("none", proposer="react", prompts={"proposer": "Propose."})
     agent.proposer.predict.extract.predict.demos = demos or []
     agent.verifier.tasks = [task("square/0"), *tasks]
     with dspy.context(lm=lm):
@@ -69,7 +69,7 @@ def test_cot_keeps_its_reasoning() -> None:
     """It is asked for first, and part of the answer."""
     lm, engine = scripted(f"[[ ## reasoning ## ]]\nA product of two copies.\n\n[[ ## impl ## ]]\n{RIGHT}")
     with dspy.context(lm=lm):
-        prediction = Agent("none", proposer="cot", proposer_prompt="Propose.")(task=task())
+        prediction = Agent("none", proposer="cot", prompts={"proposer": "Propose."})(task=task())
     assert (prediction.reasoning, prediction.impl) == ("A product of two copies.", RIGHT)
     asked = engine.texts[0]
     assert asked.index("[[ ## reasoning ## ]]") < asked.index("[[ ## impl ## ]]")
@@ -133,7 +133,7 @@ def test_the_base_prompt_s_examples_can_be_run() -> None:
 @pytest.mark.parametrize("kind", ["predict", "cot", "react"])
 def test_demonstrations_have_a_place_in_each_kind(kind: ProposerKind) -> None:
     """The predictor that the optimizer is to demonstrate to exists."""
-    agent = Agent("gated", proposer=kind, proposer_prompt="Propose.", guardian_prompt="")
+    agent = Agent("gated", proposer=kind, prompts={"proposer": "Propose.", "guardian": ""})
     (name,) = taught_predictors(agent, ["task"], demonstrated_predictors(agent))
     signature = dict(agent.named_predictors())[name].signature
     assert {"task", "impl"} <= set(signature.fields)
@@ -143,7 +143,7 @@ def test_demonstrations_have_a_place_in_each_kind(kind: ProposerKind) -> None:
 @pytest.mark.parametrize("ir", [True, False])
 def test_a_saved_program_asks_what_it_asked(tmp_path: Path, kind: ProposerKind, ir: bool) -> None:
     """Request for request; a demonstration keeps its reasoning."""
-    agent = Agent("none", proposer=kind, ir=ir, proposer_prompt="Propose.")
+    agent = Agent("none", proposer=kind, ir=ir, prompts={"proposer": "Propose."})
     demo = {"task": task("square/1"), "impl": RIGHT} | ({"reasoning": "Well."} if kind != "predict" else {})
     dict(agent.named_predictors())[demonstrated_predictors(agent)[0]].demos = [dspy.Example(augmented=True, **demo)]
     save_program(agent, tmp_path / "p.json")
@@ -166,7 +166,7 @@ def test_the_embedded_lm_calls_no_tools() -> None:
     require_proposing("cot", "embedded/2")
     engine = engine_named("embedded")
     with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False)):
-        impl = Agent("none", proposer="react", proposer_prompt="Propose.")(task=task()).impl
+        impl = Agent("none", proposer="react", prompts={"proposer": "Propose."})(task=task()).impl
     assert impl == "I call no tools: I can only write STeP programs at once."
 
 

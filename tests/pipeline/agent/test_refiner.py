@@ -48,7 +48,7 @@ def ask(
     refine: int, *programs: str, guardian: GuardianMode = "none", metric: Metric | None = None
 ) -> tuple[dspy.Prediction, Engine]:
     lm, engine = scripted(answering(*programs))
-    agent = Agent(guardian, refine=refine, proposer_prompt="Propose.", guardian_prompt="", refiner_prompt="Repair.")
+    agent = Agent(guardian, refine=refine, prompts={"proposer": "Propose.", "guardian": "", "refiner": "Repair."})
     agent.verifier.metric = metric
     with dspy.context(lm=lm):
         return agent(task=task()), engine
@@ -129,7 +129,7 @@ def test_attempts_record_repairs_and_their_tokens() -> None:
     """Once an attempt, whatever it took: pass@k counts answers, not programs."""
     lm, _ = scripted(lambda request: RIGHT if asks_refiner(request) else WRONG)
     metric = Metric()
-    agent = Agent("none", refine=2, proposer_prompt="Propose.", refiner_prompt="Repair.")
+    agent = Agent("none", refine=2, prompts={"proposer": "Propose.", "refiner": "Repair."})
     agent.verifier.metric = metric
     example = dspy.Example(task=task()).with_inputs("task")
     with dspy.context(lm=lm):
@@ -167,7 +167,7 @@ def test_the_refiner_begins_as_the_proposer_does() -> None:
 
 def test_a_saved_program_repairs_as_before(tmp_path: Path) -> None:
     """K and the refiner's instructions are in the file."""
-    agent = Agent("none", refine=2, proposer_prompt="Propose.", guardian_prompt="", refiner_prompt="Repair well.")
+    agent = Agent("none", refine=2, prompts={"proposer": "Propose.", "guardian": "", "refiner": "Repair well."})
     save_program(agent, tmp_path / "p.json")
     assert read_program(tmp_path / "p.json").refine == 2
     lm, engine = scripted(answering(ILL_TYPED, RIGHT))
@@ -215,6 +215,6 @@ def test_without_a_metric_programs_are_verified_in_this_process() -> None:
 
 def test_copies_of_an_agent_share_their_verifier() -> None:
     """So that a metric that is set once serves the copies that optimizers make."""
-    agent = Agent("none", refine=1, proposer_prompt="", refiner_prompt="")
+    agent = Agent("none", refine=1, prompts={"proposer": "", "refiner": ""})
     assert deepcopy(agent).verifier is agent.verifier
     assert agent.refiner.verifier is agent.proposer.verifier is agent.verifier

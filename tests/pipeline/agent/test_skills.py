@@ -51,7 +51,7 @@ def skill() -> Skill:
 
 def test_a_skill_is_a_pattern_of_the_prompt(skill: Skill) -> None:
     """With its lines, its types and its example, after the patterns written by hand."""
-    agent = Agent("none", proposer_prompt=proposer_instructions(True, "full", [skill.as_pattern(1)]))
+    agent = Agent("none", prompts={"proposer": proposer_instructions(True, "full", [skill.as_pattern(1)])})
     text = agent.proposer.predict.signature.instructions
     pattern = yaml.safe_load(text)["patterns"][-1]
     assert pattern["name"] == "Mined pattern 1: Copy, Accum, Repeat, Zip, Map"

@@ -26,7 +26,7 @@ def test_every_guardian_and_proposer_makes_an_agent() -> None:
     """And is accepted in a compiled program's file."""
     for mode in choices.GUARDIANS:
         for kind in choices.PROPOSERS:
-            agent = Agent(mode, proposer=kind, proposer_prompt="", guardian_prompt="")
+            agent = Agent(mode, proposer=kind, prompts={"proposer": "", "guardian": ""})
             assert (agent.guardian.mode, agent.proposer.kind) == (mode, kind)
     assert get_args(SavedProgram.model_fields["guardian"].annotation) == choices.GUARDIANS
     assert get_args(SavedProgram.model_fields["proposer"].annotation) == choices.PROPOSERS

@@ -60,7 +60,7 @@ def test_what_fell_on_what_was_held_out_is_left_out() -> None:
 
 def test_a_pool_passes_it(tmp_path: Path) -> None:
     """Wrong solutions are named, and are not chosen from."""
-    agent, gate = Agent("none", proposer_prompt="Propose."), Gate(LocalWorkers(1), lambda line: None)
+    agent, gate = Agent("none", prompts={"proposer": "Propose."}), Gate(LocalWorkers(1), lambda line: None)
     agent.pool = DemoPool(per_task("similar"), (entry("a/0", WRONG), entry("b/0", RIGHT)), {})
     gate.agent(agent, "p.json")
     assert [each.task_key for each in agent.pool.entries] == ["b/0"]
@@ -70,7 +70,7 @@ def test_a_pool_passes_it(tmp_path: Path) -> None:
 
 def test_a_demonstration_without_an_answer_is_shown_as_it_is() -> None:
     """There is nothing in it to judge, such as in a turn of a tool."""
-    agent = Agent("none", proposer_prompt="Propose.")
+    agent = Agent("none", prompts={"proposer": "Propose."})
     demos = [dspy.Example(task=task(), impl=RIGHT), dspy.Example(task=task(), reasoning="r")]
     agent.proposer.predict.demos = list(demos)
     gate = Gate(LocalWorkers(1), lambda line: None)

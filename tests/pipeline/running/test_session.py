@@ -63,7 +63,7 @@ def test_skills_are_mined_from_the_recorded_experience_and_shown() -> None:
 def test_a_compiled_program_fills_in_the_settings_that_are_not_given(tmp_path: Path) -> None:
     """The recorded settings are then those of the agent; only a contradiction is refused."""
     save_program(
-        Agent("paper", refine=1, proposer_prompt="P.", guardian_prompt="G.", refiner_prompt="R."), tmp_path / "p"
+        Agent("paper", refine=1, prompts={"proposer": "P.", "guardian": "G.", "refiner": "R."}), tmp_path / "p"
     )
     session = open_program(config(program=str(tmp_path / "p"), refine=1))
     assert (session.config.guardian, session.config.refine, session.agent.guardian.mode) == ("paper", 1, "paper")

@@ -1,13 +1,14 @@
-"""What could have been a run's result, and what the result does not show."""
+"""What the result of a run does not show is said."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 
 from optimizers import Entry, TokenCount
-from optimizers.candidates import unshown_answers
+from optimizers.closing_remarks import unshown_answers
 from tests.support.scripted_program import ScriptedEngine, answer, learn, tasks
 
 NAMES = ("hard", "harder", "hardest", "easy", "easier", "easiest")
@@ -24,16 +25,18 @@ def classified(**compiling: Any) -> None:
     )  # fmt: skip
 
 
-def test_classes_that_no_demonstration_has_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """With the levels among which a validation set chooses; with such a set, nothing is said."""
+def test_classes_that_no_demonstration_has_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr where no logging is set up, with the levels among which a validation set chooses; nothing with one."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     classified()
-    (warning,) = [each.message for each in caplog.records if "compiled program shows" in each.message]
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if "compiled program shows" in line]
     assert warning == (
         "the compiled program shows 3 of 6 solved tasks, none with answer: blue; a valset chooses among 1_1, 12_1"
     )
-    caplog.clear()
     classified(valset=tasks("easy"))
-    assert "compiled program shows" not in caplog.text
+    assert "compiled program shows" not in capsys.readouterr().err
 
 
 def test_answers_that_are_all_different_are_no_classes(caplog: pytest.LogCaptureFixture) -> None:

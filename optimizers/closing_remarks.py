@@ -1,0 +1,83 @@
+"""What is said of a run that has ended: how, what is left, and what its program does not show."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+
+import dspy
+
+from optimizers.experience import Entry
+from optimizers.jsonable import to_jsonable
+from optimizers.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+def summary(run: Run) -> str:
+    """One line about a run that ended as its strategy has it."""
+    left = [task.key for task in run.unsolved]
+    if not left:
+        return "every task is solved"
+    parts = ["1 task remains unsolved" if len(left) == 1 else f"{len(left)} tasks remain unsolved"]
+    if run.too_long:
+        parts.append(f"too long for the LM, even without demonstrations: {', '.join(run.too_long)}")
+    if unanswered := [key for key in left if key in run.unanswered and key not in run.too_long]:
+        parts.append(f"no scored answers for {', '.join(unanswered)}")
+    if short := _short_of_threshold(run):
+        logger.warning("%s", short)
+        parts.append(short)
+    return "; ".join(parts)
+
+
+def _short_of_threshold(run: Run) -> str | None:
+    """What to say of a metric that gave scores, none of which reached the threshold; else None."""
+    if any(result.learned for result in run.iterations):
+        return None
+    scores = [attempt.score for attempt in run.attempts if attempt.score is not None and not attempt.failed]
+    best, threshold = max(scores, default=0.0), run.domain.threshold
+    if not best or best >= threshold:
+        return None
+    return f"no score reached the threshold {threshold:g}, the highest is {best:g}; metric_threshold sets it"
+
+
+def warn_of_unshown(run: Run, demos: Sequence[Entry]) -> None:
+    """Warns of answers, such as classes, that the program's default demonstrations lack although some task has them."""
+    solved, candidates = list(run.entries.values()), run.selection.candidates(run)
+    if not demos or len(candidates) < 2:
+        return
+    labels = {name for task in run.tasks.values() for name in _labels(task.example)}
+    for name, values in unshown_answers(solved, demos, labels).items():
+        logger.warning(
+            "the compiled program shows %d of %d solved tasks, none with %s: %s; a valset chooses among %s",
+            *(len(demos), len(solved), name, ", ".join(values)[:200]),
+            ", ".join(candidate.label for candidate in candidates),
+        )
+
+
+def _labels(example: dspy.Example) -> set[str]:
+    return set(example.keys()) - set(example.inputs().keys())
+
+
+def unshown_answers(
+    solved: Sequence[Entry], shown: Sequence[Entry], labels: Collection[str]
+) -> Mapping[str, list[str]]:
+    """By output field, its values in solved tasks that no shown one has.
+
+    Only fields whose values several tasks share count, such as the class that a classifier gives; and of these those
+    that are `labels` of the examples, or all if none is.
+    """
+    missing: dict[str, list[str]] = {}
+    names = {name: None for entry in solved for name in entry.outputs}
+    for name in [name for name in names if name in labels] or names:
+        values, seen = _values(name, solved), _values(name, shown)
+        distinct = dict.fromkeys(values)
+        if 2 * len(distinct) <= len(values) and (unseen := [value for value in distinct if value not in seen]):
+            missing[name] = unseen
+    return missing
+
+
+def _values(name: str, entries: Sequence[Entry]) -> list[str]:
+    found = (to_jsonable(entry.outputs[name]) for entry in entries if name in entry.outputs)
+    return [value if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in found]
