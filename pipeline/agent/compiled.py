@@ -68,9 +68,9 @@ class SavedDemonstration(_Saved):
 
 
 class SavedSolution(SavedDemonstration):
-    """A solved task that may be shown, with its right answers, and what showing it has helped."""
+    """A solved task that may be shown, with the LM's right answers, and what showing it has helped."""
 
-    successes: int = Field(ge=1, le=_MOST_TOKENS)
+    successes: int = Field(ge=0, le=_MOST_TOKENS)
     samples: int = Field(ge=1, le=_MOST_TOKENS)
     utility: float = Field(default=0.0, allow_inf_nan=False)
 

@@ -45,7 +45,8 @@ def path(tmp_path: Path) -> Path:
 def with_pool(*names: str) -> Agent:
     """An agent that shows each task those that suit it."""
     agent = compiled("none")
-    entries = [Entry(name, {"task": task(name)}, {"impl": RIGHT}, 1, 2, 0.7, 0, 0.7, 0, TokenCount()) for name in names]
+    entries = [Entry(name, {"task": task(name)}, {"impl": RIGHT}, n, 2, 0.7, 0, 0.7, 0, TokenCount())
+               for n, name in enumerate(names)]  # fmt: skip
     agent.pool = DemoPool(per_task("utility"), tuple(entries), {names[0]: 0.25}, 400)
     return agent
 
@@ -81,7 +82,7 @@ def test_a_pool_is_saved_and_chosen_from(tmp_path: Path) -> None:
     save_program(with_pool("square/1", "square/2"), tmp_path / "p.json")
     loaded = load_program(tmp_path / "p.json")
     assert loaded.pool is not None and loaded.pool.utilities == {"square/1": 0.25, "square/2": 0}
-    assert [entry.rate for entry in loaded.pool.entries] == [0.5, 0.5]
+    assert [entry.rate for entry in loaded.pool.entries] == [0, 0.5], "a teacher's solution is no success of the LM's"
     for program in (with_pool("square/1", "square/2"), loaded):
         lm, engine = scripted(RIGHT)
         with dspy.context(lm=lm):
