@@ -13,7 +13,9 @@ from signatures.choices import ChoiceKind, choice_settings, chosen
 
 _OFFERED: tuple[ChoiceKind, ...] = ("grammar", "structured_outputs", "regex")
 """What servers of one's own offer beside OpenAI's protocol; each ignores the others' settings."""
-_JSON = ("openai", "ollama", "ollama_chat")
+_OLLAMA = ("ollama", "ollama_chat")
+"""A server that ignores them all; and DSPy would send them to another address than other requests."""
+_JSON = ("openai", *_OLLAMA)
 """Providers that take a JSON schema and refuse, or drop, settings of others."""
 _TOKENS = 32
 
@@ -29,8 +31,8 @@ def find_choice_kind(lm: dspy.LM) -> tuple[ChoiceKind, TokenCount]:
     """
     ledger = Ledger()
     twin = metered(lm.copy(cache=False), ledger, lambda callers: "probe", temperature=0.0, n=None)
-    own_server = bool(lm.kwargs.get("api_base"))
-    if own_server:
+    own_server, provider = bool(lm.kwargs.get("api_base")), lm.model.partition("/")[0]
+    if own_server and provider not in _OLLAMA:
         together: dict[str, Any] = {}
         for kind in _OFFERED:
             together |= choice_settings(kind, [kind])["extra_body"]
@@ -40,7 +42,7 @@ def find_choice_kind(lm: dspy.LM) -> tuple[ChoiceKind, TokenCount]:
         followed = [kind for kind in _OFFERED if answer.strip() == kind]
         if followed:
             return followed[0], ledger.total
-    if own_server or lm.model.partition("/")[0] in _JSON:
+    if own_server or provider in _JSON:
         words = ["zebra", "quartz"]
         if chosen("json_schema", _asked(twin, **choice_settings("json_schema", words)), words) is not None:
             return "json_schema", ledger.total
