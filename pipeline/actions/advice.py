@@ -100,7 +100,7 @@ def advise(
     if proposer is None:
         sampled = (*_sampling(texts, parsed), *_by_stage(nearest, unused))
     else:
-        sampled = (*_of_lm(wrong, proposer),)
+        sampled = (*_of_lm(wrong, proposer), *_hidden(texts, scope))
     hints = (*_missing(scope), *_untaken(scope), *beyond, *searched, *sampled)
     return Advice(unused, unreached, nearest, hints)
 
@@ -271,6 +271,19 @@ def _of_lm(wrong: Sequence[Attempt], proposer: ProposerKind) -> Iterator[str]:
         yield (
             "the LM writes programs that compute something else: give it more to learn from (--samples, an"
             f" --experience of similar tasks){own}, or a larger model"
+        )
+
+
+def _hidden(texts: Sequence[str], scope: Scope) -> Iterator[str]:
+    """Names of the task that answers give to other streams."""
+    given = {text: {*re.findall(r"\w+", " ".join(re.findall(r"^[\w, ]+(?==)", text, re.MULTILINE)))} for text in texts}
+    own = {*scope.inputs, *scope.fns}
+    hiding = [text for text in texts if own & given[text]]
+    if hiding:
+        names = ", ".join(sorted(own & set[str]().union(*(given[text] for text in hiding))))
+        yield (
+            f"of {counted(len(texts), 'answer')} of the LM {len(hiding)} give {names} to another stream, which hides"
+            " the task's own: with `--proposer typed` names are new"
         )
 
 

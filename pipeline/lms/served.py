@@ -1,10 +1,11 @@
 """`ServedLM`: a `dspy.LM` whose connection copes with server behavior that DSPy's client does not handle.
 
 - A redirect of status 307 or 308 is followed; the key goes to no other host.
+- An answer of a server of one's own that repeats itself is ended, see `repetition`.
 - Token counts that are not whole numbers from 0 on are repaired, or removed from the reply, where DSPy's client would
   discard the paid answer.
 
-DSPy's client has no hook for either. Its requests pass through one transport per engine, which is replaced here as soon
+DSPy's client has no hook for these. Its requests pass through one transport per engine, which is replaced here as soon
 as DSPy makes the engine.
 """
 
@@ -22,6 +23,7 @@ from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import CacheConfig
 
 from optimizers.usage import whole
+from pipeline.lms.repetition import Reply, streamed
 
 MOST_REDIRECTS = 5
 LARGEST_REPLY = 64 * 2**20
@@ -37,34 +39,55 @@ class ServedLM(dspy.LM):
 
     def __init__(self, model: str, **settings: Any) -> None:
         super().__init__(model, **settings)
-        self._engine_store = _Engines()
+        self._engine_store = _Engines(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._engine_store = _Engines()
+        self._engine_store = _Engines(self)
 
 
 class _Engines(dict[Any, Any]):
     """DSPy's store of an LM's engines."""
 
+    def __init__(self, lm: dspy.LM) -> None:
+        super().__init__()
+        self._own_server = bool(lm.kwargs.get("api_base"))
+
     def __setitem__(self, key: Any, engine: Any) -> None:
         if isinstance(engine, LM15Engine):
             router = engine.router
-            router._transport = Transport(router._shared_transport())
+            router._transport = Transport(router._shared_transport(), ending=self._own_server)
         super().__setitem__(key, engine)
 
 
 class Transport:
-    """A transport of DSPy's client, around another, that follows redirects and repairs token counts."""
+    """A transport of DSPy's client, around another, that follows redirects and repairs token counts.
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
+    Args:
+        inner: The other one.
+        ending: Whether answers that repeat themselves are ended; a server that refuses streams is asked for none.
+    """
+
+    def __init__(self, inner: Any, *, ending: bool = False) -> None:
+        self._inner, self._ending = inner, ending
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def stream(self, request: Any) -> Any:
         """The response to a request."""
+        body = streamed(request.body) if self._ending else None
+        if body is not None:
+            response = self._followed(replace(request, body=body))
+            if response.status == 200:
+                return _put_together(response) if _is_stream(response) else response
+            if response.status not in (400, 422):
+                return response
+            response.read()
+            self._ending = False
+        return self._followed(request)
+
+    def _followed(self, request: Any) -> Any:
         for _ in range(MOST_REDIRECTS):
             response = self._inner.stream(request)
             target = response.header("location") if response.status in (307, 308) else None
@@ -74,9 +97,29 @@ class Transport:
             request = _redirected(request, urljoin(request.url, target))
         else:
             response = self._inner.stream(request)
-        if response.status == 200 and "event-stream" not in (response.header("content-type") or ""):
+        if response.status == 200 and not _is_stream(response):
             response._chunks = _repaired(response._chunks)
         return response
+
+
+def _is_stream(response: Any) -> bool:
+    return "event-stream" in (response.header("content-type") or "")
+
+
+def _put_together(response: Any) -> Any:
+    """A streamed response as if it had not been asked for in parts; it ends where its text repeats itself."""
+    chunks = response._chunks
+
+    def body() -> Iterator[bytes]:
+        reply = Reply()
+        yield repaired(reply.read(chunks))
+        if reply.ended:
+            response._release_once(body_consumed=False)  # which closes the connection
+
+    response._chunks = body()
+    response.headers = [pair for pair in response.headers if pair[0].lower() != "content-type"]
+    response.headers.append(("content-type", "application/json"))
+    return response
 
 
 def _redirected(request: Any, url: str) -> Any:

@@ -80,16 +80,23 @@ class NextLines:
         program = PartialProgram.read(text, self._scope, self._space)
         if program.returned:
             return ()
-        returns = dict(sorted(self._returns(program), key=lambda pair: pair[1]))
+        returns = dict(sorted(self._returns(program, self._left(program)), key=lambda pair: pair[1]))
         found = [text for text, invented in returns.items() if not invented]
         # Outputs that are constant along a dim are there, but less likely meant: other lines may follow, too.
-        return tuple(found or [*returns, *self._applied(program, repeats)])[:MOST_LINES]
+        found = found or [*returns, *self._applied(program, repeats)]
+        # The look-ahead may have been wrong: what is left is then left over.
+        return tuple(found or dict(self._returns(program, set())))[:MOST_LINES]
 
-    def _returns(self, program: PartialProgram) -> Iterator[tuple[str, int]]:
-        """The ways to return the outputs, each with the dims that it invents."""
+    def _left(self, program: PartialProgram) -> set[Value] | None:
+        """The values that have to be returned, as nothing uses them; None while a function is missing."""
         if any(not program.times[fn] for fn in self._reach.needed):
+            return None
+        return {value for value in program.unused if self._matters(value)}
+
+    def _returns(self, program: PartialProgram, left: set[Value] | None) -> Iterator[tuple[str, int]]:
+        """The ways to return the outputs that take in what is left, each with the dims that it invents."""
+        if left is None:
             return
-        left = {value for value in program.unused if self._matters(value)}
         options = [
             [(value, path) for value in program.values for path in self._space.ways(value.type, output)]
             for output in self._scope.outputs
@@ -106,7 +113,8 @@ class NextLines:
 
     def _applied(self, program: PartialProgram, repeats: int | None) -> Iterator[str]:
         count = len(self._reach.needed)
-        for most in range(count + (count + 1 if repeats is None else repeats), 2 * count + 2):
+        allowed = count + 1 if repeats is None else min(repeats, count + 1)
+        for most in range(count + allowed, 2 * count + 2):
             found = sorted(self._applications(program, most), key=lambda each: _implausibility(each, program))
             # LMs that don't know what to do map a function to its own result, again and again; few programs do.
             others = [each for each in found if not _mapped_to_itself(each)]

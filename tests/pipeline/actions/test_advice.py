@@ -144,3 +144,11 @@ def test_each_kind_of_failure_has_its_own_advice() -> None:
     assert "`--guardian compiler`" in hints(["affine"] * 3 + ["value"], "predict")
     assert "raise --max-tokens" in hints(["value"] * 3 + ["parse"], "predict", truncated=3)
     assert "gave no answer" in "\n".join(advise(TASK, [], proposer="predict").hints)
+
+
+def test_names_that_hide_the_tasks_own_are_named() -> None:
+    """As an LM does that writes its results over the inputs."""
+    over = wrong("E0 = step.Map(fn=fn_double).apply(E0)\nE1, fn_double = step.Copy().apply(E0)\nreturn E1", "value")
+    text = "\n".join(advise(TASK, [over, wrong("return E0", "value")], proposer="predict").hints)
+    assert "of 2 answers of the LM 1 give E0, fn_double to another stream" in text
+    assert "to another stream" not in hints(["value"], "predict")

@@ -108,6 +108,7 @@ def test_functions_are_applied_again_no_oftener_than_asked_where_types_admit_it(
     squares = [line for line in lines.after("") if "apply((E0, E0))" in line]
     assert squares and not {*squares} & {*lines.after("", repeats=0)}
     assert lines.after(f"{squares[0]}\n", repeats=0)
+    assert lines.after("", repeats=100) == lines.after("")
 
 
 def test_the_order_of_a_commuting_functions_inputs_is_no_choice() -> None:
