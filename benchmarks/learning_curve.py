@@ -1,10 +1,10 @@
 """Solved tasks over samples: a run that learns against one that only samples, with equal samples.
 
 Both runs are recorded ones of `pipeline.compile` with one temperature: LEARNING of any optimizer that iterates, and
-SAMPLING of `--optimizer none`. A task costs the learning run the samples of each iteration until it is solved. The
-sampling run is given the same: blocks of as many samples per unsolved task, until the task is solved; what it has then
-solved, and spent, is the expectation over all orders of its samples, so its number of samples has to be at least that
-of the blocks.
+SAMPLING of any, whose first iteration shows nothing: of `--optimizer none`, say. A task costs the learning run the
+samples of each iteration until it is solved. The sampling run is given the same: blocks of as many samples per
+unsolved task, until the task is solved; what it has then solved, and spent, is the expectation over all orders of its
+samples, so its number of samples has to be at least that of the blocks.
 
 How to run: python -m benchmarks.learning_curve LEARNING SAMPLING -o experiments/curves/NAME.json, then
 python -m scripts.documentation
@@ -39,9 +39,11 @@ def sampled(run: Experience, block: int, blocks: int) -> list[Point]:
     """After each block of samples per unsolved task.
 
     Raises:
-        ValueError: The run has several iterations or temperatures, or too few samples.
+        ValueError: The run's first iteration shows something, or has several temperatures or too few samples.
     """
-    (iteration,) = run.iterations
+    iteration = run.iterations[0]
+    if iteration.demos or iteration.reasons:
+        raise ValueError("the sampling run's first iteration shows demonstrations")
     counts = {count.task_key: count for count in iteration.counts}
     if len(counts) < len(iteration.counts):
         raise ValueError("the sampling run has several temperatures; use one")
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the two curves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("learning", help="a run's id, or the path of its experience.json")
-    parser.add_argument("sampling", help="likewise, of --optimizer none")
+    parser.add_argument("sampling", help="likewise, with a first iteration that shows nothing")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args(arguments)
     learning, sampling = (load_experience(run, []) for run in (options.learning, options.sampling))

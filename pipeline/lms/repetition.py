@@ -21,6 +21,8 @@ _LONGEST_UNIT = 200
 _TIMES = 12
 _LEAST = 240
 """How often it is repeated, and over how many characters: programs have a few equal lines, and indented ones."""
+ADDED = ("stream", "timings_per_token")
+"""What a request then has that a server may refuse, and names."""
 _EVERY = 16
 """Parts of a stream between two looks at the text."""
 

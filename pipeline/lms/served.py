@@ -23,7 +23,7 @@ from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import CacheConfig
 
 from optimizers.usage import whole
-from pipeline.lms.repetition import Reply, streamed
+from pipeline.lms.repetition import ADDED, Reply, streamed
 
 MOST_REDIRECTS = 5
 LARGEST_REPLY = 64 * 2**20
@@ -83,7 +83,10 @@ class Transport:
                 return _put_together(response) if _is_stream(response) else response
             if response.status not in (400, 422):
                 return response
-            response.read()
+            refusal = response.read()
+            if not any(name.encode() in refusal for name in ADDED):
+                response._chunks = iter([refusal])
+                return response
             self._ending = False
         return self._followed(request)
 

@@ -22,6 +22,7 @@ def outdated() -> Iterator[tuple[Path, str]]:
         tutorial.files(DOCS),
         experiment.files(EXPERIMENTS / "selections"),
         curves.files(EXPERIMENTS / "curves"),
+        curves.files(DOCS / "curves"),
     ):
         yield from differing(generated)
 

@@ -45,8 +45,8 @@ def test_short_answers_and_other_requests_are_not_streamed() -> None:
 class Inner:
     """A server behind a connection, whose parts are counted as they are read."""
 
-    def __init__(self, words: list[str], *, refuses: bool = False) -> None:
-        self.words, self.refuses = words, refuses
+    def __init__(self, words: list[str], *, refusal: str = "") -> None:
+        self.words, self.refusal = words, refusal
         self.read, self.consumed, self.bodies = 0, list[bool](), list[dict[str, Any]]()
 
     def stream(self, request: TransportRequest) -> TransportResponse:
@@ -54,13 +54,16 @@ class Inner:
         self.bodies.append(body)
         streams = bool(body.get("stream"))
         return TransportResponse(
-            status=400 if streams and self.refuses else 200, reason="", http_version="1.1",
-            headers=[("content-type", "text/event-stream" if streams else "application/json")],
-            chunks=self._events() if streams else iter([b'{"choices": [], "usage": null}']),
+            status=400 if streams and self.refusal else 200, reason="", http_version="1.1",
+            headers=[("content-type", "text/event-stream" if streams and not self.refusal else "application/json")],
+            chunks=self._events(streams),
             release=self.consumed.append,
         )  # fmt: skip
 
-    def _events(self) -> Iterator[bytes]:
+    def _events(self, streams: bool) -> Iterator[bytes]:
+        if self.refusal or not streams:
+            yield json.dumps({"error": self.refusal} if streams else {"choices": [], "usage": None}).encode()
+            return
         for number, word in enumerate(self.words, start=1):
             self.read = number
             timings = {"cache_n": 30, "prompt_n": 10, "predicted_n": number}
@@ -99,7 +102,10 @@ def test_another_answer_is_put_together_as_it_is() -> None:
 
 
 def test_a_server_that_refuses_a_stream_is_asked_without() -> None:
-    """Once and for all."""
-    inner = Inner(["a"], refuses=True)
+    """Once and for all; what it refuses for another reason is not asked again."""
+    inner = Inner(["a"], refusal="Unrecognized argument: stream_options")
     assert asked(inner) == {"choices": [], "usage": None}
     assert [bool(body.get("stream")) for body in inner.bodies] == [True, False]
+    inner = Inner(["a"], refusal="a word that is not allowed")
+    assert asked(inner) == {"error": "a word that is not allowed"}
+    assert len(inner.bodies) == 1
