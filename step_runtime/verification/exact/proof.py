@@ -40,7 +40,7 @@ LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
 _BITS_OF_LAWS = 2
 """That one of several comparisons finds equality may be an error of each."""
-_TRIALS = 4
+_TRIALS = 6
 """Draws of worlds, at most; a further one is made where the bound of those before is too large."""
 _ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
 """What counts where sets of sizes differ, the first first."""

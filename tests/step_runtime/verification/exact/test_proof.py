@@ -220,7 +220,7 @@ def test_what_is_not_followed_is_unknown_and_named(apply: str, word: str) -> Non
 
 
 def test_large_formulas_take_several_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one draw of worlds leaves too large an error, the bits of independent draws add up, of four at most."""
+    """Where one draw of worlds leaves too large an error, the bits of independent draws add up, of six at most."""
     task = task_of("return [torch.exp(input[0]) / (1 + torch.exp(input[0]))]", "torch.sigmoid(input_data['E0'])")
     once = proved(task, MAP)
     monkeypatch.setattr("step_runtime.verification.exact.proof.LEAST_BITS", 2 * once.bits)
@@ -228,7 +228,7 @@ def test_large_formulas_take_several_trials(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("step_runtime.verification.exact.proof.LEAST_BITS", 9 * once.bits)
     found = proved(task, MAP)
     assert (
-        found.answer == "unknown" and found.reason == f"the formulas are too large: their error is 2^-{4 * once.bits}"
+        found.answer == "unknown" and found.reason == f"the formulas are too large: their error is 2^-{6 * once.bits}"
     )
     other = task_of("return [torch.sin(input[0])]", "torch.sin(-input_data['E0'])")
     assert proved(other, MAP).answer != "proved"
