@@ -113,7 +113,7 @@ def run_metrics(experience: Experience) -> dict[str, float]:
 
 
 def held_out_metrics(experience: Experience) -> dict[str, float]:
-    """How many solutions pass, fall or stay unknown where they are judged once more, and how many are proved.
+    """Solutions that pass, fall or stay unknown where they are judged once more, its seconds, and how many are proved.
 
     Zeros are omitted, and so is all where none was judged.
     """
@@ -125,6 +125,7 @@ def held_out_metrics(experience: Experience) -> dict[str, float]:
         "held_out_passed": quadrants.both,
         "held_out_failed": quadrants.run_only,
         "held_out_unknown": sum(verdict.answer == "unknown" for verdict in verdicts),
+        "held_out_seconds": sum(each.details.get("seconds", 0.0) for each in [*verdicts, *experience.refused.values()]),
         "proved": sum(map(is_proved, verdicts)),
     }
     return {name: count for name, count in counts.items() if count}

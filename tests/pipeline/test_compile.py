@@ -73,6 +73,7 @@ def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
     client = MlflowClient(tracking_uri=store.store_uri())
     metrics = client.get_run(result["run_id"]).data.metrics
     assert (metrics["proved"], metrics["held_out_passed"], metrics["held_out_failed"]) == (1, 1, 1)
+    assert metrics["held_out_seconds"] > 0
     recorded = json.loads(Path(client.download_artifacts(result["run_id"], "held_out.json")).read_text())
     assert recorded["solutions"]["double"]["answer"] == "failed"
     assert recorded["quadrants"] == result["held_out"]["quadrants"]
