@@ -14,11 +14,10 @@ from pathlib import Path
 
 from dspy.lm15 import Config, Message, Request
 
-from pipeline.agent.agent import Agent, proposer_instructions
+from pipeline.agent.agent import Agent
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.verification.task_files import FUNCTIONS_SUFFIXES
 from signatures import YAMLAdapter
-from signatures.prompts import Reference
 from step_runtime.tasks.task import Task
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verifier
@@ -44,12 +43,11 @@ class Sample:
 
 
 class Desk:
-    """Writes prompts and asks one engine; `patterns` are added to the base prompt."""
+    """Writes prompts and asks one engine."""
 
-    def __init__(self, engine: EmbeddedEngine, patterns: Sequence[Reference] = ()) -> None:
+    def __init__(self, engine: EmbeddedEngine) -> None:
         self._engine = engine
-        prompt = proposer_instructions(True, "full", patterns)
-        self._signature = Agent("none", prompts={"proposer": prompt}).proposer.predict.signature
+        self._signature = Agent("none").proposer.predict.signature
         self._adapter = YAMLAdapter()
 
     def prompt(self, task: Task, demonstrations: Sequence[tuple[Task, str]] = ()) -> Prompt:

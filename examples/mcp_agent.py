@@ -126,7 +126,11 @@ def own_server() -> StdioServerParameters:
 
 def main() -> int:
     """Returns 0 if every task is solved."""
-    agent = anyio.run(session, sys.argv[1] if len(sys.argv) > 1 else own_server())
+    addresses = sys.argv[1:]
+    if len(addresses) > 1 or not all(each.startswith("http") for each in addresses):
+        print(__doc__, file=sys.stderr)
+        return 2
+    agent = anyio.run(session, addresses[0] if addresses else own_server())
     return 0 if agent.solved.keys() == DRAFTS.keys() else 1
 
 

@@ -106,8 +106,6 @@ def checked(config: RunConfig) -> Request:
             f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
         )
     require_teachable(config)
-    if config.skills and not config.experience:
-        raise UsageError("--skills: patterns are mined from the programs of an earlier run; add --experience RUN")
     experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None
     return Request(config, "", tasks, validation, experience, doubts=doubts)
 

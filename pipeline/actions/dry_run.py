@@ -25,7 +25,7 @@ from pipeline.languages.language import Task
 from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
 from pipeline.running.job import resamples
-from pipeline.running.session import mined_skills, new_agent, require_price
+from pipeline.running.session import new_agent, require_price
 from signatures import YAMLAdapter
 from signatures.lines import MOST_LINES
 
@@ -42,7 +42,7 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     config = request.config
     require_price(config, config.max_usd, config.lm)
     price = Price(*config.price) if config.price else _own_price(config.lm)
-    agent = new_agent(config, mined_skills(config, request.skill_source))
+    agent = new_agent(config)
     prompts = [_prompt_tokens(agent, task) for task in request.tasks]
     samples = config.samples * len(config.temperatures)
     paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)

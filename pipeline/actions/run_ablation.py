@@ -27,7 +27,7 @@ from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.record import store
 from pipeline.record.request import Request
-from pipeline.record.resume import Resumed, load_experience, open_run
+from pipeline.record.resume import Resumed, open_run
 from pipeline.reporting import ablation
 from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
@@ -52,7 +52,6 @@ class AblationPlan:
         id: Of eight characters.
         lms: The LMs as named by the user.
         temperature: Of the methods that don't learn.
-        solved: What an earlier run solved, for skills.
     """
 
     id: str
@@ -60,7 +59,6 @@ class AblationPlan:
     temperature: float
     shared: AblationConfig
     tasks: Sequence[Task]
-    solved: Experience | None = None
 
     def config(self, lm: str, method: str) -> RunConfig:
         """The settings of one run."""
@@ -80,14 +78,14 @@ class AblationPlan:
             "id": self.id, "lms": self.lms, "temperature": self.temperature,
             "options": self.shared.model_dump(mode="json", exclude=unnamed),
         }  # fmt: skip
-        return Request(self.config(lm, method), model, self.tasks, ablation=plan, skills_from=self.solved)
+        return Request(self.config(lm, method), model, self.tasks, ablation=plan)
 
     @classmethod
     def of(cls, request: Request) -> AblationPlan:
         """The plan that a recorded run belongs to."""
         plan = request.ablation or {}
         shared = AblationConfig.of(plan["options"])
-        return cls(plan["id"], tuple(plan["lms"]), plan["temperature"], shared, request.tasks, request.skills_from)
+        return cls(plan["id"], tuple(plan["lms"]), plan["temperature"], shared, request.tasks)
 
     def runs(self) -> Iterator[tuple[str, str]]:
         """LM and method of each run, in order."""
@@ -109,24 +107,10 @@ def new_plan(options: PlanOptions) -> AblationPlan:
     shared, tasks = AblationConfig.of(dict(options)), load_tasks(options.tasks, options.language)
     if shared.selection == RESAMPLE:
         raise UsageError("--selection resample: an ablation has methods that don't learn already; omit the option")
-    if bool(shared.skills) != bool(options.experience):
-        raise UsageError(
-            "--skills and --experience: expected both, since patterns are mined from the programs of an earlier run"
-        )
-    solved = _solved_elsewhere(options.experience, tasks) if options.experience else None
-    plan = AblationPlan(uuid.uuid4().hex[:8], options.lm, options.temperature, shared, tasks, solved)
+    plan = AblationPlan(uuid.uuid4().hex[:8], options.lm, options.temperature, shared, tasks)
     for lm, method in plan.runs():
         served(plan.config(lm, method), lm)
     return plan
-
-
-def _solved_elsewhere(earlier_run: str, tasks: Sequence[Task]) -> Experience:
-    """What an earlier run solved, without the tasks to be sampled: a skill's example is shown with its program."""
-    experience = load_experience(earlier_run, tasks)
-    entries = tuple(entry for entry in experience.entries if entry.inputs["task"] not in tasks)
-    if not entries:
-        raise UsageError(f"--experience: {earlier_run} solved none but the tasks of this ablation; give another run")
-    return replace(experience, entries=entries)
 
 
 def resume(text: str, given: Mapping[str, Any]) -> tuple[AblationPlan, Earlier]:

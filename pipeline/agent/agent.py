@@ -49,7 +49,6 @@ from signatures import (
     load_prompt,
     read_yaml,
 )
-from signatures.prompts import Reference
 
 
 class Guardian(dspy.Module):
@@ -226,11 +225,6 @@ def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
     return (f"proposer.{DEMONSTRATED[agent.proposer.kind]}",)
 
 
-def proposer_instructions(ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
-    """The proposer's base prompt with further patterns."""
-    return composed("proposer", ir, kind, patterns)
-
-
 @lru_cache(maxsize=16)
 def _base_prompt(model: type[BasePrompt], path: Path) -> BasePrompt:
     """A file's prompt, which a process reads once: reading takes longer than all else that makes an agent."""
@@ -242,7 +236,7 @@ _MODELS: Mapping[str, type[BasePrompt]] = {
 }  # fmt: skip
 
 
-def composed(role: str, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
+def composed(role: str, ir: bool, kind: PromptKind) -> str:
     """The instructions of a role that writes STeP.
 
     Raises:
@@ -251,8 +245,6 @@ def composed(role: str, ir: bool, kind: PromptKind, patterns: Sequence[Reference
     folder = PROMPTS / "short" if kind == "short" else PROMPTS
     try:
         prompt = _base_prompt(_MODELS[role], folder / f"{role}.yaml")
-        if patterns and isinstance(prompt, ProposerPrompt):
-            prompt = prompt.model_copy(update={"patterns": [*prompt.patterns, *patterns]})
         return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))
     except PromptError as error:
         raise UsageError(str(error)) from None

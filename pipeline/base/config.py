@@ -4,7 +4,7 @@ The command line (`pipeline.cli.options`), the artifact `request.json`, MLflow's
 fields below.
 
     Config    (pipeline.base.settings)
-    ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig, SkillsConfig    groups of settings
+    ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig    groups of settings
     ├── RunConfig         all of them: what `pipeline.compile` runs
     ├── ProgramConfig     all but learning, for a fixed program: evaluate, generate
     └── AblationConfig    what the runs of an ablation share
@@ -210,18 +210,7 @@ Tasks = Annotated[
 ]
 
 
-class SkillsConfig(Config):
-    """Options for patterns that the base prompt takes from earlier runs."""
-
-    skills: Natural = EARLIER_RUNS.option(
-        0,
-        "show the LM this many patterns that are mined from the programs of --experience: the sub-programs whose"
-        " abstraction shortens them most",
-        "N",
-    )
-
-
-class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
+class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetConfig):
     """All settings of a run of `pipeline.compile`."""
 
     optimizer: OptimizerName = option(
@@ -301,7 +290,7 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
     )
 
 
-class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
+class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig):
     """The options that all runs of an ablation share."""
 
     language: LanguageName = None
@@ -316,11 +305,4 @@ class PlanOptions(AblationConfig):
     )
     temperature: Temperature = SAMPLING.option(
         0.7, "of the methods without learning; --temperatures is for the method that learns", "T"
-    )
-    experience: str | None = EARLIER_RUNS.option(
-        None,
-        "the run whose programs --skills are mined from, without those of the tasks to be sampled; all four methods"
-        " are shown the same skills",
-        "RUN|FILE",
-        resume="input",
     )

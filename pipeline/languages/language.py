@@ -132,9 +132,9 @@ class Repairs(Protocol):
 
 @runtime_checkable
 class WritesPrompts(Protocol):
-    """Base prompts composed by the language: `--prompt short`, `--no-ir`, and skills as further patterns."""
+    """Base prompts composed by the language: `--prompt short` and `--no-ir`."""
 
-    def instructions(self, role: str, *, ir: bool, kind: str, patterns: Sequence[Any] = ()) -> str:
+    def instructions(self, role: str, *, ir: bool, kind: str) -> str:
         """The instructions of `proposer`, `guardian` or `refiner`.
 
         Raises:

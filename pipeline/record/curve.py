@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.base.choices import RESAMPLE
 
-_ALIKE = ("lm", "temperatures", "guardian", "refine", "no_ir", "prompt", "proposer", "skills", "objective")
+_ALIKE = ("lm", "temperatures", "guardian", "refine", "no_ir", "prompt", "proposer", "objective")
 """The params that a run and its control have in common, besides the tasks."""
 
 

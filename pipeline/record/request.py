@@ -37,7 +37,6 @@ class Request:
         lm: The LM's name, including its version.
         validation: The tasks on which programs are chosen; empty for the optimizer's default.
         experience: What an earlier run learned, if this one starts from it.
-        skills_from: What an earlier run solved, if only skills are mined from it.
         ablation: The ablation that the run belongs to, as JSON.
         doubts: What is to be warned of in the tasks, by name; this is not recorded.
     """
@@ -48,13 +47,7 @@ class Request:
     validation: Sequence[Task] = ()
     experience: Experience | None = None
     ablation: Mapping[str, Any] | None = None
-    skills_from: Experience | None = None
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @property
-    def skill_source(self) -> Experience | None:
-        """The experience from whose programs skills are mined."""
-        return self.skills_from or self.experience
 
     def to_json(self) -> str:
         """The content of `request.json`."""
@@ -66,7 +59,6 @@ class Request:
             "tasks": [[task.name, task.statement] for task in self.tasks],
             "validation": [[task.name, task.statement] for task in self.validation],
             "experience": self.experience and self.experience.to_dict(attempts=False),
-            "skills_from": self.skills_from and self.skills_from.to_dict(attempts=False),
         }
         return json.dumps(content, indent=1)
 
@@ -75,7 +67,7 @@ class Request:
         """The request that `to_json` wrote.
 
         Raises:
-            UsageError: The request is of another version.
+            UsageError: The request is of another version, or asks for patterns that this version does not mine.
             ValueError: It is malformed.
         """
         try:
@@ -89,11 +81,13 @@ class Request:
             raise UsageError(f"the run's request is of version {content['version']}; this code reads version {VERSION}")
         options = dict(content["options"])
         ablation = options.pop("ablation", None)
+        if options.pop("skills", 0):
+            raise UsageError("the run shows mined patterns (--skills), which this version no longer does")
         try:
             config = RunConfig.model_validate(options)
         except ValidationError as error:
             raise ValueError(f"options.{first_mistake(error)}") from None
-        language, skills = registry.find(config.language), content.get("skills_from")
+        language = registry.find(config.language)
         return cls(
             config=config,
             lm=content["lm"],
@@ -101,7 +95,6 @@ class Request:
             validation=[language.task(text, name, name) for name, text in content["validation"]],
             experience=read_experience(content["experience"], config.language) if content["experience"] else None,
             ablation=ablation,
-            skills_from=read_experience(skills, config.language) if skills else None,
         )
 
 

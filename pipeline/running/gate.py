@@ -32,13 +32,12 @@ class Gate:
     refused: list[Refusal] = field(default_factory=list)
 
     def request(self, request: Request) -> Request:
-        """The request with what its experiences show to be right, without what fell when it was judged once more."""
-        tasks, language = request.tasks, request.config.language
-
-        def right(experience: Experience | None) -> Experience | None:
-            return experience and self.experience(self._unfallen(experience), tasks, language=language)
-
-        return replace(request, experience=right(request.experience), skills_from=right(request.skills_from))
+        """The request with what its experience shows to be right, without what fell when it was judged once more."""
+        if request.experience is None:
+            return request
+        unfallen = self._unfallen(request.experience)
+        right = self.experience(unfallen, request.tasks, language=request.config.language)
+        return replace(request, experience=right)
 
     def experience(
         self,

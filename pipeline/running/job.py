@@ -47,7 +47,6 @@ from pipeline.running.session import (
     budget,
     default_threads,
     lm_session,
-    mined_skills,
     new_agent,
     proposer_asked,
     trusted,
@@ -187,7 +186,7 @@ class CompileJob:
         probe = getattr(self.lms.solving, "probe_tokens", None)  # an LM that is not from the factory has none
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
-        agent = new_agent(config, mined_skills(config, request.skill_source))
+        agent = new_agent(config)
         with (
             lm_session(self.lms.solving, config.verdict_cache, self.workers, config.language) as metric,
             self._dividing() as divide,

@@ -14,7 +14,6 @@ from dspy.utils.exceptions import LMError
 from optimizers import (
     Budget,
     Domain,
-    Experience,
     MetricError,
     OptimizerError,
     Price,
@@ -27,10 +26,9 @@ from optimizers.demonstrations import ShownDemos
 from optimizers.errors import UnavailableError, one_line
 from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import demo_count, trimmed
-from pipeline.agent.agent import Agent, proposer_instructions
+from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import examples, language_domain
-from pipeline.agent.skills import Skill, mine
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, ProposerKind, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
@@ -59,7 +57,6 @@ from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import SolvedTask
 
 RERUN = "To continue, run the same command again: answers of a remote LM are cached"
 AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
@@ -246,7 +243,6 @@ def served(config: AnyAgentConfig, lm: str) -> AnyAgentConfig:
         "--proposer react": (config.proposer == "react", OffersTools),
         "--proposer typed": (config.proposer == "typed", ListsNextLines),
         f"--lm {lm}": (is_embedded(lm), ProposesOffline),
-        "--skills": (getattr(config, "skills", 0), WritesPrompts),
         "--objective": (getattr(config, "objective", "correctness") != "correctness", Prices),
     }
     for name, (given, kind) in wanted.items():
@@ -255,25 +251,16 @@ def served(config: AnyAgentConfig, lm: str) -> AnyAgentConfig:
     return config
 
 
-def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
-    """The uncompiled agent, shown these skills as further patterns."""
-    patterns = [skill.as_pattern(number) for number, skill in enumerate(skills, start=1)]
+def new_agent(config: AgentConfig) -> Agent:
+    """The uncompiled agent."""
     return Agent(
         config.guardian,
         proposer=config.proposer,
         refine=config.refine,
         ir=config.ir,
         prompt=config.prompt,
-        prompts={"proposer": proposer_instructions(config.ir, config.prompt, patterns)} if patterns else {},
         language=config.language,
     )
-
-
-def mined_skills(config: RunConfig, experience: Experience | None) -> list[Skill]:
-    """The skills that the settings ask for, mined from an earlier run's solutions."""
-    entries = experience.entries if experience and config.skills else ()
-    shown = [entry for entry in entries if not entry.fallen]
-    return mine([SolvedTask(each.inputs["task"].without_impl(), each.outputs["impl"]) for each in shown], config.skills)
 
 
 def require_proposing(proposer: str, model: str) -> None:

@@ -27,7 +27,6 @@ from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pricing import Pricing, answer_cost
 from pipeline.verification.workers import Workers
 from signatures import extract_program, holds_program
-from signatures.prompts import Reference
 from step_runtime.base.errors import STAGES, Diagnostic
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.language.equivalence import canonical_key
@@ -78,9 +77,9 @@ class Step:
         """
         return loads_task(text, name, source=source)
 
-    def instructions(self, role: str, *, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
+    def instructions(self, role: str, *, ir: bool, kind: PromptKind) -> str:
         """The base prompt of a role, composed of the YAML in `data/prompts`."""
-        return composed(role, ir, kind, patterns)
+        return composed(role, ir, kind)
 
     def holds_program(self, text: str) -> bool:
         """Whether there is a statement at the beginning of a line."""

@@ -1,7 +1,7 @@
 """Text of a stranger's task or program speaks to no LM: wherever it stands, and on every way into a prompt.
 
 The words stand in comments, strings, annotations, names and titles, whole or spread over several; the ways are tasks
-as YAML and as scripts, demonstrations, patterns of skills, tools, an Agent Skill, the MCP server's examples, and
+as YAML and as scripts, demonstrations, tools, an Agent Skill, the MCP server's examples, and
 diagnostics. The controls keep plain words.
 """
 
@@ -18,10 +18,8 @@ from pipeline.actions.write_skill import make_skill
 from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import ToolContext, check, list_examples, show_example, tool_context
 from pipeline.agent.refiner import ProgramVerifier
-from pipeline.agent.skills import Skill
 from pipeline.mcp_server.nearest import of_files
-from signatures import Propose, Refine, YAMLAdapter, compose, without_ir
-from signatures.prompts import ProposerPrompt
+from signatures import Propose, Refine, YAMLAdapter, without_ir
 from step_runtime.language.comments import printable
 from step_runtime.language.shown_tasks import shown_task
 from step_runtime.tasks.reader import loads_task
@@ -115,12 +113,6 @@ def as_script(of: Task) -> str:
     return text_of(YAMLAdapter().format(without_ir(Propose), [], {"task": of}))
 
 
-def as_pattern(of: Task) -> str:
-    lines = (f"Y0 = {program(of).removeprefix('return ')}", "return Y0")
-    skill = Skill("Map", ("fp32 [M]",), ("fp32 [M]",), lines, 2, 2, 1.0, SolvedTask(of, program(of)))
-    return compose(ProposerPrompt(desc="d", syntax="s", primitives=[], patterns=[skill.as_pattern(1)]))
-
-
 def as_example(of: Task) -> str:
     examples = {of.name: SolvedTask(of, program(of))}
     with tool_context(ToolContext(task(), examples, ProgramVerifier())):
@@ -144,7 +136,6 @@ WAYS: dict[str, Callable[[Task], str]] = {
     "a request": as_request,
     "a demonstration": as_demonstration,
     "a script": as_script,
-    "a pattern": as_pattern,
     "a tool": as_example,
     "a solution of a skill": as_solution_of_a_skill,
     "a near example": as_near_example,

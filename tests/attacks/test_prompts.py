@@ -13,13 +13,11 @@ from typing import Any
 import dspy
 import pytest
 
-from pipeline.agent.agent import Agent, proposer_instructions
+from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program, save_program
-from pipeline.agent.skills import mine
 from signatures import Propose, Refine, YAMLAdapter
 from step_runtime.language.comments import REMOVED
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import SolvedTask
 from step_runtime.verification.verify import verify
 
 TASK = """
@@ -140,22 +138,3 @@ def test_reasoning_of_a_demonstration_divides_no_answer() -> None:
     assert "I double." in control and "I double." in shown
     assert markers(control) == markers(shown)
     assert TOKENS not in shown
-
-
-@pytest.mark.parametrize("attack", STEERING)
-def test_a_mined_pattern_steers_no_less(attack: str) -> None:
-    """It is shown in the instructions, and its example is from the experience of somebody else's run."""
-
-    def instructions(comment: str) -> str:
-        lines = "A, B = step.Copy().apply(E0)\nC = step.Map(fn=fn).apply(A)\nreturn step.Map(fn=fn).apply(C)"
-        text = TASK.replace("apply: return [input[0] * 2]", f"apply: |\n    {comment}\n    return [input[0] * 2]")
-        learned = [SolvedTask(loads_task(text, name), f"{comment}\n{lines}") for name in "abcd"]
-        patterns = [skill.as_pattern(1) for skill in mine(learned, 1)]
-        assert patterns
-        return proposer_instructions(True, "full", patterns).partition("Mined pattern")[2]
-
-    assert instructions(CONTROL).count(CONTROL) == 2
-    shown = instructions(STEERING[attack])
-    assert f"{REMOVED}\n" in shown
-    assert STEERING[attack] not in shown.partition("impl:")[2]
-    assert (markers(shown), shown.count("<|")) == (0, 0)

@@ -25,14 +25,13 @@ from optimizers import Entry, Experience, TokenCount
 from pipeline.actions.sweep_spec import read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program, save_program
-from pipeline.agent.skills import mine
 from pipeline.base.addresses import cluster_address
 from pipeline.base.errors import UsageError
 from pipeline.record.request import parse_experience
 from signatures.extract import extract_program, holds_program, sections
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import SolvedTask, dump_task
+from step_runtime.tasks.task import dump_task
 from step_runtime.verification.verify import Verifier
 from tests.support.completions import BODY, DRAFT, ECHO, PROGRAM, WRAPPED
 from tests.support.oracles import solved
@@ -180,7 +179,6 @@ def read_learned(text: str) -> str:
     except UsageError as error:
         assert str(error).startswith("experience.json")
         return "refused"
-    mine([SolvedTask(entry.inputs["task"], entry.outputs["impl"]) for entry in experience.entries], 2)
     rates = [entry.rate for entry in experience.entries]
     assert all(0 < rate <= 1 for rate in rates)
     return "read"

@@ -62,14 +62,6 @@ def test_what_an_experience_calls_solved_counts_once_it_is_verified(
     assert RIGHT.split("\n")[0] not in saved
 
 
-def test_skills_need_the_programs_of_an_earlier_run(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One clear message, before anything is asked."""
-    assert run("adaptive", "--tasks", str(folder), "--skills", "3") == 2
-    assert "--skills: patterns are mined from the programs of an earlier run" in capsys.readouterr().err
-
-
 def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All but the times, the run's id and the program's path."""
 

@@ -47,6 +47,13 @@ def test_options_added_since_have_their_defaults() -> None:
     assert Request.from_json(json.dumps(content)).config == RunConfig.model_validate(OPTIONS)
 
 
+def test_patterns_that_are_no_longer_mined_matter_only_where_they_were_shown() -> None:
+    """Every request of earlier versions has the option, most with 0."""
+    assert Request.from_json(recorded(skills=0)) == Request.from_json(recorded())
+    with pytest.raises(UsageError, match="mined patterns"):
+        Request.from_json(recorded(skills=2))
+
+
 def test_the_run_of_an_ablation_records_its_plan() -> None:
     """Among the options, as before, with those of the inputs that it had as null."""
     plan = {"id": "1a2b3c4d", "lms": ["embedded"], "temperature": 0.7, "options": {"samples": 2}}

@@ -22,8 +22,8 @@ def entry(name: str, impl: str) -> Entry:
     return Entry(name, {"task": task(name)}, {"impl": impl, "reasoning": "r"}, 1, 2, 0.7, 0, 0.7, 0, TokenCount())
 
 
-def test_both_experiences_of_a_request_pass_it(tmp_path: Path) -> None:
-    """What a run starts from, and what skills are mined from; a request without any starts no worker."""
+def test_the_experience_of_a_request_passes_it(tmp_path: Path) -> None:
+    """A request without any starts no worker."""
     told: list[str] = []
     gate = Gate(LocalWorkers(1), told.append)
     plain = Request(RunConfig(optimizer="adaptive"), "x", [task("own/0")])
@@ -33,12 +33,10 @@ def test_both_experiences_of_a_request_pass_it(tmp_path: Path) -> None:
         RunConfig(optimizer="adaptive"),
         "x",
         [task("own/0")],
-        experience=Experience(("a/0",), (right,)),
-        skills_from=Experience(("a/0", "b/0"), (right, wrong)),
+        experience=Experience(("a/0", "b/0"), (right, wrong)),
     )
     passed = gate.request(request)
     assert passed.experience is not None and passed.experience.entries == (right,)
-    assert passed.skills_from is not None and passed.skills_from.entries == (right,)
     assert [refusal.place for refusal in gate.refused] == ["entries.1 (b/0)"]
     assert len([line for line in told if "refused" in line]) == 1
 

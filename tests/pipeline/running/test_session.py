@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from optimizers import Entry, Experience, MetricError, TokenCount
+from optimizers import MetricError
 from optimizers.errors import UnavailableError
 from pipeline import save_program
 from pipeline.agent.agent import Agent
-from pipeline.base.config import ProgramConfig, RunConfig
+from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.base.machine import cores
 from pipeline.lms import factory
-from pipeline.record.request import Request
 from pipeline.running.session import (
     REMOTE_THREADS,
     budget,
     default_threads,
-    mined_skills,
     new_agent,
     open_lm,
     open_program,
@@ -30,7 +28,6 @@ from pipeline.running.session import (
 from pipeline.verification.metric import Reward
 from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings
 from step_runtime.base.errors import TaskError
-from tests.support.recurring import LONGER, PLAIN
 
 
 def config(**settings: object) -> ProgramConfig:
@@ -41,23 +38,6 @@ def test_an_agent_is_built_as_the_settings_say() -> None:
     """Guardian, proposer, repairs and the structural IR."""
     agent = new_agent(config(guardian="paper", proposer="cot", refine=2, no_ir=True))
     assert (agent.guardian.mode, agent.proposer.kind, agent.refine, agent.ir) == ("paper", "cot", 2, False)
-
-
-def test_skills_are_mined_from_the_recorded_experience_and_shown() -> None:
-    """The same ones when the run is resumed from its recorded request; none without the option."""
-    entries = tuple(
-        Entry(str(each.task.name), {"task": each.task}, {"impl": each.program}, 1, 2, 0.7, 0, 0.7, 0, TokenCount())
-        for each in (PLAIN, LONGER)
-    )
-    settings = RunConfig.of({"optimizer": "adaptive", "skills": 3})
-    request = Request(settings, "embedded/5", [PLAIN.task], experience=Experience(("plain", "longer"), entries))
-    resumed = Request.from_json(request.to_json())
-    shown = [
-        new_agent(each.config, mined_skills(each.config, each.experience)).proposer.predict.signature.instructions
-        for each in (request, resumed)
-    ]
-    assert shown[0] == shown[1] and shown[0].count("Mined pattern") == 1
-    assert mined_skills(RunConfig.of({"optimizer": "adaptive"}), request.experience) == []
 
 
 def test_a_compiled_program_fills_in_the_settings_that_are_not_given(tmp_path: Path) -> None:
