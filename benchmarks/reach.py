@@ -1,8 +1,8 @@
-"""How many candidates does each benchmark task take, by what is shown: nothing, other groups, all other tasks?
+"""How many candidates does each task take, by what is shown: nothing, other groups, all other tasks?
 
 Without noise, a sample of the embedded LM depends on its dial alone: the table gives the smallest dial of a series that
-makes a right program. Demonstrations are the benchmark's oracles; the examples of the prompt are shown always. The last
-line gives geometric means over the tasks that all three solve. Answers are made in this process.
+makes a right program. Demonstrations are the tasks' oracles; the examples of the prompt are shown always. The last line
+gives geometric means over the tasks that are solved in each column. Answers are made in this process.
 
 How to run: python -m benchmarks.reach (two minutes)
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from pathlib import Path
 
 import torch
 
@@ -20,6 +21,7 @@ from benchmarks.proposing import Desk, Judge, tasks_in
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.embedded.answering import EmbeddedRequest, answer
 from step_runtime.tasks.task import Task
+from step_runtime.verification.loading import load_task
 
 DIALS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512)
 DESK = Desk(EmbeddedEngine())
@@ -34,18 +36,30 @@ def reach(task: Task, shown: Shown, judge: Judge) -> int | None:
     return next((dial for dial, program in answers if judge.passes(task, program)), None)
 
 
+def arms_of(folder: Path) -> tuple[list[Task], dict[str, Shown]]:
+    """The tasks of a folder in which the oracle of `NAME.yaml` is `NAME.step`, and what is shown for each of them."""
+    solved = [(load_task(path), path.with_suffix(".step").read_text()) for path in sorted(folder.rglob("*.yaml"))]
+
+    def others(task: Task) -> list[tuple[Task, str]]:
+        return [(other, program) for other, program in solved if other.name != task.name]
+
+    return [task for task, _ in solved], {"nothing": nothing, "all others": others}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Prints the table, a line for each task as it is done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", help="names of benchmark tasks; all by default")
+    parser.add_argument("--folder", type=Path, help="tasks with their oracles beside them, in place of the benchmark")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     judge, found = Judge(), []
-    print(f"| task | {' | '.join(ARMS)} |\n|---|{'---|' * len(ARMS)}")
-    for task in tasks_in("tasks"):
+    tasks, arms = arms_of(options.folder) if options.folder else (list(tasks_in("tasks")), ARMS)
+    print(f"| task | {' | '.join(arms)} |\n|---|{'---|' * len(arms)}")
+    for task in tasks:
         if options.tasks and task.name not in options.tasks:
             continue
-        row = [reach(task, shown, judge) for shown in ARMS.values()]
+        row = [reach(task, shown, judge) for shown in arms.values()]
         found.append(row)
         shown_row = " | ".join("more" if dial is None else str(dial) for dial in row)
         print(f"| `{task.name}` | {shown_row} |", flush=True)
