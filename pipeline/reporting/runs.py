@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -248,7 +249,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
     with tempfile.TemporaryDirectory() as scratch:
         known = client.list_artifacts(run_id)
         folder = download(client, run_id, "", Path(scratch)) if known else Path(scratch)
-        attempts, labels = _attempts(folder)
+        attempts, labels = _attempts(folder, run.data.params.get("temperatures", ""))
         before = _overhead(folder / "overhead.json")
         validation = (count for _, each in read_folder(folder, ["validation"]) for count in each.tokens.values())
         overhead = TokenCount.sum((before, *validation))
@@ -282,10 +283,11 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
     )
 
 
-def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
+def _attempts(folder: Path, temperatures: str) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
     """The attempts of each iteration, reduced to the data that figures need, and its label without the cycle.
 
-    Equal programs are kept in memory once.
+    They are in the order of the run's temperatures, of which the first of equals counts; equal programs are kept in
+    memory once.
     """
     attempts: dict[int, list[Attempt]] = {}
     labels: dict[int, str] = {}
@@ -296,6 +298,9 @@ def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
         feedback |= {"unscored": True} if attempt.unknown else {}
         attempts.setdefault(attempt.iteration, []).append(replace(attempt, feedback=feedback, outputs=outputs))
         labels[attempt.iteration] = place.partition("_")[2]
+    places = {float(number): place for place, number in enumerate(re.findall(r"[\d.]+", temperatures))}
+    for each in attempts.values():
+        each.sort(key=lambda attempt: (attempt.task, places.get(attempt.temperature, len(places))))
     return attempts, labels
 
 

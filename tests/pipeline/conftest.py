@@ -88,7 +88,9 @@ def recorded_run(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = copied(empty_store, tmp_path_factory.mktemp("recorded"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
-        with recorded("adaptive scripted", {"samples": 2, "lm": "scripted"}, tasks()) as recorder:
+        with recorded(
+            "adaptive scripted", {"samples": 2, "lm": "scripted", "temperatures": "1.0,0.4"}, tasks()
+        ) as recorder:
             return Recorded(folder, learn([recorder]))
 
 
