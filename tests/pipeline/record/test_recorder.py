@@ -68,7 +68,7 @@ def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_r
     parent, nested = runs(recorded_run.folder)
     assert parent.info.run_name == "adaptive scripted"
     assert parent.info.status == "FINISHED"
-    assert parent.data.params == {"lm": "scripted", "samples": "2"}
+    assert parent.data.params == {"lm": "scripted", "samples": "2", "temperatures": "1.0,0.4"}
     assert [run.info.run_name for run in nested] == ["01 None", "02 H", "03 H", "04 HM"]
     client = MlflowClient(tracking_uri=f"sqlite:///{recorded_run.folder}/mlflow.db")
     history = client.get_metric_history(parent.info.run_id, "pass_at_n")
