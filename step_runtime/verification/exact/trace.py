@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -167,9 +168,10 @@ _COMPILER = "torch._dynamo"
 def _without_compiler() -> Iterator[None]:
     """Keeps torch from importing its compiler, of which tracing only takes settings, and that it is disabled.
 
-    The import takes a second and more. A later import of the compiler finds nothing of this.
+    The import takes a second and more. A later import of the compiler finds nothing of this; nor does another thread's,
+    as where there are others, torch imports all of it.
     """
-    if _COMPILER in sys.modules:
+    if _COMPILER in sys.modules or threading.active_count() > 1:
         yield
         return
     alone = _compiler_settings()
