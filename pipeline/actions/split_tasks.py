@@ -47,7 +47,7 @@ def split_tasks(
     def kept(task: Task) -> Mapping[str, Task]:
         return read_split(folder, task) if folder else {}
 
-    print_message(name, f"splitting: {counted(len(tasks), 'task')}, up to {budget.seconds:g} s each")
+    print_message(name, f"splitting: {counted(len(tasks), 'task')}, up to {budget.seconds:.0f} s each")
 
     def chosen(task: Task, values: Sequence[str]) -> Sequence[str]:
         cuts: Sequence[str] = splitter(task=task, values=values).cuts if splitter and values else ()
