@@ -254,7 +254,7 @@ class Kit:
             self._add("attacks", "attacks/", "the language executes programs, and shows none that tries to escape")
         for program in shown.attacks:
             verdict = self._verdict(self._submit(pool, program.task, program.text.replace("CANARY", str(canary))))
-            told = _SECRET in repr(verdict) and "its verdict holds what a file of the user's says"
+            told = _SECRET in repr(verdict) and "its verdict holds the content of a file of the user"
             self._add("attacks", program.place, told or _no_refusal(verdict) or _changed(canary))
 
     def _cells(self, shown: Shown, canary: Path, pool: WorkerPool) -> None:
@@ -285,7 +285,7 @@ class Kit:
         """The caller's process reads programs, and runs nothing of them."""
         for warm_up in (True, False):
             for program in shown.programs:
-                with _audited() as events, redirect_stdout(io.StringIO()) as out, suppress(Exception):  # told before
+                with _audited() as events, redirect_stdout(io.StringIO()) as out, suppress(Exception):  # reported above
                     text = self.language.extract(f"```\n{program.text}\n```")
                     self._read(replace(program, text=text))
                 if not warm_up:

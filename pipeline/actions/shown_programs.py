@@ -77,6 +77,6 @@ def _programs(language: Language, place: str, stage: str, shown: Shown) -> Itera
         task = shown.tasks.get(path.relative_to(root).with_suffix("").as_posix())
         name = f"{place}/{path.relative_to(root).as_posix()}"
         if task is None:
-            shown.wrong.append((name, "there is no task of this path below tasks/"))
+            shown.wrong.append((name, "no task below tasks/ has this path"))
         else:
             yield Program(task, name, path.read_text(encoding="utf-8"), stage)

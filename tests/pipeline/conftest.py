@@ -11,6 +11,7 @@ import pytest
 from optimizers import Budget, Experience
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs
+from tests.support import doubling_lm
 from tests.support.answering_lm import Engine, use, write_tasks
 from tests.support.scripted_runs import learn, tasks
 from tests.support.unrendered import savefig
@@ -121,3 +122,11 @@ def three_runs(store_folder: Path) -> None:
         for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
             with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
                 learn([recorder], budget=Budget(iterations=1))
+
+
+@pytest.fixture
+def doubling(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> doubling_lm.Engine:
+    """The LM of every run in the test, which learns to triple."""
+    engine = doubling_lm.Engine()
+    use(engine, monkeypatch)
+    return engine

@@ -12,23 +12,14 @@ from mlflow import MlflowClient
 from optimizers import Entry, Experience, TokenCount
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
-from tests.support import answering_lm as answering
 from tests.support.doubling_lm import Engine, run
 from tests.support.scripted_runs import RIGHT
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
-    """The LM of every run in the test."""
-    engine = Engine()
-    answering.use(engine, monkeypatch)
-    return engine
-
-
 def test_what_an_earlier_run_solved_counts_as_solved(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In pass@k too, where nothing is left to ask."""
     asked = ("adaptive", "--tasks", str(folder / "double.yaml"), "--json")
@@ -41,7 +32,7 @@ def test_what_an_earlier_run_solved_counts_as_solved(
 
 
 def test_what_an_experience_calls_solved_counts_once_it_is_verified(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A well-typed wrong program solves nothing, is written nowhere, and is named in the summary with the reason."""
     asked = ("adaptive", "--temperatures", "0.7", "--tasks", str(folder / "halve.yaml"))
@@ -62,7 +53,7 @@ def test_what_an_experience_calls_solved_counts_once_it_is_verified(
     assert RIGHT.split("\n")[0] not in saved
 
 
-def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_seed_gives_the_same_run(doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All but the times, the run's id and the program's path."""
 
     def figures() -> dict[str, Any]:
@@ -74,7 +65,7 @@ def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: 
 
 
 def test_a_budget_ends_the_run_with_what_it_has(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One iteration, a usable program, exit code 0."""
     assert run("adaptive", "--tasks", str(folder), "--json", "--max-iterations", "1") == 0
@@ -84,10 +75,10 @@ def test_a_budget_ends_the_run_with_what_it_has(
 
 
 def test_an_lm_that_gives_out_within_a_run_keeps_the_work(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 3, and a summary of what was solved until then; the run is marked as failed."""
-    engine.fail_from = 7
+    doubling.fail_from = 7
     assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 3
     out, err = capsys.readouterr()
     result = json.loads(out)

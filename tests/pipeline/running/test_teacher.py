@@ -10,23 +10,14 @@ import pytest
 
 from optimizers.strategies.levels import hardest_first
 from pipeline.record.request import parse_experience
-from tests.support import answering_lm as answering
 from tests.support.doubling_lm import Engine, run
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 TEACHER = ("--teacher", "search", "--teacher-minutes", "0.5")
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
-    """The LM of every run in the test."""
-    engine = Engine()
-    answering.use(engine, monkeypatch)
-    return engine
-
-
 def test_the_lm_learns_from_what_its_teacher_solves(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is not asked for the teacher's task, which counts nowhere; shown its program, it solves another one."""
     double, triple = ("--json", "--tasks", str(folder / "double.yaml")), ("--tasks", str(folder / "triple.yaml"))
@@ -41,7 +32,7 @@ def test_the_lm_learns_from_what_its_teacher_solves(
 
 
 def test_what_a_teacher_solved_is_shown_as_the_hardest(
-    engine: Engine, folder: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The record says who solved it, for the tables as for runs that continue it; its success rate is 0."""
     assert run("adaptive", "--tasks", str(folder), *TEACHER, "--max-iterations", "1") == 1
