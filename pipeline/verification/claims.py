@@ -1,12 +1,14 @@
 """Programs that a file or a record from elsewhere calls right: claims, until the cells have judged them.
 
-A claim is refused unless its program passes its own task. What is refused neither counts nor is shown or saved.
-Programs that are lost at a limit cost a load seconds: after a few the limit is smaller, then the others are not judged.
+A claim is refused unless its program passes its own task. What is refused neither counts nor is shown or saved. All are
+judged at a small limit of time, so that what hangs keeps no quick program from its verdict, and the slower ones at
+greater limits, until too many are refused.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
@@ -24,12 +26,34 @@ from step_runtime.base.errors import TaskError
 MOST_SHOWN = 5
 """Refusals that a message names; the JSON object has all."""
 
-LIMITS = ((5.0, 2), (2.0, 4))
-"""Processor time of a claim in seconds, and how many may be lost at it, or wait ten times as long, before it ends."""
-UNJUDGED = "not judged, as too many programs before it were lost at a limit"
+
+@dataclass(frozen=True)
+class Round:
+    """A limit of time at which claims are judged that the one before was not enough for.
+
+    Attributes:
+        seconds: Of processor time, a claim.
+        patience: By the clock, as a multiple of these.
+        refused: Claims that may be refused before the round ends.
+        share: It may be one more for so many claims that wait; 0 for all.
+    """
+
+    seconds: float
+    patience: int
+    refused: int = 0
+    share: int = 0
+
+    def most(self, waiting: int) -> int:
+        """How many may be refused of so many."""
+        return self.refused + waiting // self.share if self.share else waiting
+
+
+ROUNDS = (Round(0.5, 2), Round(2.0, 4, 4, 50), Round(5.0, 4, 2, 100))
+"""A quick verdict takes less than 0.1 s; what all claims together may take is in `docs/security.md`."""
 
 _SECONDS = 10.0
 _LONGEST = 200
+_OF_TIME = ("time-limit", "lost-before")
 
 _Key = tuple[str, str]
 
@@ -45,10 +69,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A claim that is not believed, and why, in one line each."""
+    """A claim that is not believed, and why, in one line each; it may be right unless it was `judged`."""
 
     place: str
     reason: str
+    judged: bool = True
 
     def __str__(self) -> str:
         return f"{self.place}: {self.reason}"
@@ -73,32 +98,52 @@ def refusals(
         language: Of the programs; None for the default.
     """
     keys = [(claim.task.statement, claim.program) for claim in claims]
-    spoken = registry.find(language)
-    judge, arguments = judging_of(spoken)
+    judging = _Judging(workers, progress, language, len({*keys}))
     waiting = sorted({*keys})  # equal: one cell
-    reasons: dict[_Key, str | None] = {}
-    told = time.monotonic()
-    for seconds, most in LIMITS:
-        if not waiting:
-            break
-        lost = 0
-        with workers.pool(verification_settings(seconds, language=language), len(waiting)) as pool:
-            asked: dict[Future[Any], _Key] = {pool.submit(judge, "task", *key, *arguments): key for key in waiting}
-            for future in as_completed(asked):
-                reasons[asked[future]], limited = _answer(future, spoken.stages)
-                lost += limited
-                if time.monotonic() - told >= _SECONDS and len(reasons) < len({*keys}):
-                    told = time.monotonic()
-                    progress(f"{len(reasons):,} of {len({*keys}):,} programs from elsewhere are verified")
-                if lost == most:
-                    pool.kill_workers()
-                    break
-        waiting = [key for key in waiting if key not in reasons]
-    reasons.update(dict.fromkeys(waiting, UNJUDGED))
+    for each in ROUNDS:
+        if waiting:
+            waiting = judging.again(each, waiting)
     return [
-        None if (why := reasons[key]) is None else Refusal(visible(claim.place, line=True), why)
+        None if (why := judging.reasons[key]) is None else Refusal(visible(claim.place, line=True), *why)
         for claim, key in zip(claims, keys, strict=True)
     ]
+
+
+class _Judging:
+    """The verdicts on claims, round by round; `reasons` has None for what passes, else why, and whether it is known."""
+
+    def __init__(self, workers: Workers, progress: Callable[[str], None], language: str | None, count: int) -> None:
+        self.reasons: dict[_Key, tuple[str, bool] | None] = {}
+        self._workers, self._progress, self._language, self._count = workers, progress, language, count
+        self._stages = registry.find(language).stages
+        self._told = time.monotonic()
+
+    def again(self, limit: Round, waiting: Sequence[_Key]) -> list[_Key]:
+        """Judges what waits at a limit, and gives what it was not enough for."""
+        judge, arguments = judging_of(registry.find(self._language))
+        settings = verification_settings(limit.seconds, language=self._language, patience=limit.patience)
+        longer: list[_Key] = []
+        refused, most = 0, limit.most(len(waiting))
+        clock = limit.seconds * limit.patience
+        left = f"not judged within {limit.seconds:g} s of processor time and {clock:g} s by the clock"
+        with self._workers.pool(settings, len(waiting)) as pool:
+            asked: dict[Future[Any], _Key] = {pool.submit(judge, "task", *key, *arguments): key for key in waiting}
+            for future in as_completed(asked):
+                key = asked[future]
+                reason, limited = _answer(future, self._stages)
+                self.reasons[key] = None if reason is None else (left, False) if limited else (reason, True)
+                longer += [key] * limited
+                refused += reason is not None
+                self._tell()
+                if refused == most < len(waiting):
+                    pool.kill_workers()
+                    break
+        return longer
+
+    def _tell(self) -> None:
+        if time.monotonic() - self._told >= _SECONDS and len(self.reasons) < self._count:
+            self._told = time.monotonic()
+            self._progress(f"{len(self.reasons):,} of {self._count:,} programs from elsewhere are verified")
 
 
 def message(refused: Sequence[Refusal], count: int, source: str) -> str:
@@ -111,16 +156,16 @@ def message(refused: Sequence[Refusal], count: int, source: str) -> str:
 
 def listed(refused: Sequence[Refusal]) -> Iterator[str]:
     """The first refusals, a line each, and how many more there are."""
-    judged = [each for each in refused if each.reason != UNJUDGED]
+    judged = [each for each in refused if each.judged]
     yield from (f"  {each}" for each in judged[:MOST_SHOWN])
     if len(judged) > MOST_SHOWN:
         yield f"  … and {len(judged) - MOST_SHOWN:,} more"
-    if len(judged) < len(refused):
-        yield f"  {len(refused) - len(judged):,} {UNJUDGED.replace('it were', 'them were')}"
+    for reason, count in Counter(each.reason for each in refused if not each.judged).items():
+        yield f"  {count:,} {reason}"
 
 
 def _answer(future: Future[Any], stages: Sequence[str]) -> tuple[str | None, bool]:
-    """The reason of a refusal, None for a program that passes, and whether it was lost at a limit."""
+    """The reason of a refusal, None for a program that passes, and whether more time could give another."""
     try:
         verdict = verdict_of(future, stages)
     except (TaskError, WorkerKilled, WorkerLost) as error:
@@ -128,7 +173,7 @@ def _answer(future: Future[Any], stages: Sequence[str]) -> tuple[str | None, boo
     if verdict.passed:
         return None, False
     first = verdict.diagnostics[0]
-    return _line(f"its program fails at stage {verdict.stage}: {first.code}: {first.message}"), verdict.unknown
+    return _line(f"its program fails at stage {verdict.stage}: {first.code}: {first.message}"), first.code in _OF_TIME
 
 
 def _line(text: str) -> str:

@@ -77,7 +77,11 @@ class ProgramLimits(Config):
 
 
 def verification_settings(
-    seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None, sandbox: Sandbox | None = None
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+    language: str | None = None,
+    sandbox: Sandbox | None = None,
+    patience: int | None = None,
 ) -> PoolSettings:
     """The settings of workers that verify, on any machine; a named language is imported there.
 
@@ -89,7 +93,7 @@ def verification_settings(
         spoken = registry.find(language)
         own = (registry.module_of(language), *(spoken.preload if isinstance(spoken, Preloads) else ()))
         sandbox = required(language) if spoken.executes else sandbox
-    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox)
+    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox, patience)
 
 
 def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:

@@ -41,7 +41,7 @@ BATCH = 8
 """Calls sent to a worker at a time, so that it continues while the parent's threads wait for their turn."""
 
 PATIENCE = 10
-"""Wall time of one call, as a multiple of the limit of its processor time."""
+"""Wall time of one call, as a multiple of the limit of its processor time, unless a pool has another."""
 
 _START = 60.0
 """Seconds that a worker may take until it is ready."""
@@ -90,7 +90,7 @@ class WorkerPool(Executor):
 
     Args:
         workers: How many calls run at a time.
-        seconds: Processor time of one call; one that waits may take `PATIENCE` times as long by the clock.
+        seconds: Processor time of one call; one that waits may take `patience` times as long by the clock.
         memory: Bytes that a call may hold, its own processes included; its process ends at half of that between two
             calls. Kept by Linux only.
         initializer: Called in every worker before its first call; what it returns, if anything, says after a call
@@ -99,6 +99,7 @@ class WorkerPool(Executor):
         group: Called with the arguments of a call: only calls of one group share a process. None: all may.
         reads: Called with the arguments of a call: the files that a process of its group may read, see `confinement`.
         sandbox: What its processes are confined to; None for what `sandbox.current` says.
+        patience: None for `PATIENCE`.
 
     Attributes:
         sandbox: What its processes are confined to.
@@ -115,6 +116,7 @@ class WorkerPool(Executor):
         group: Callable[..., str] | None = None,
         reads: Callable[..., tuple[str, ...]] | None = None,
         sandbox: Sandbox | None = None,
+        patience: int | None = None,
     ) -> None:
         # True in a worker while it imports its parent's script, in which it may start no processes.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -123,7 +125,8 @@ class WorkerPool(Executor):
         self._context = multiprocessing.get_context(_METHOD)
         self._context.set_forkserver_preload([*preload])
         self._seconds = seconds
-        self._settings = (initializer, warden.Limits(seconds, PATIENCE, memory), self.sandbox)
+        self._longest = (patience or PATIENCE) * seconds
+        self._settings = (initializer, warden.Limits(seconds, patience or PATIENCE, memory), self.sandbox)
         self._group, self._reads = group, reads
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = self._killed = False
@@ -226,7 +229,7 @@ class WorkerPool(Executor):
         again = []
         try:
             while jobs:
-                answer = worker.receive(PATIENCE * self._seconds + _GRACE)
+                answer = worker.receive(self._longest + _GRACE)
                 job = jobs.popleft()
                 if isinstance(answer, bytes):
                     settle(job.future, answer, job.result)

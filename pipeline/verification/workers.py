@@ -25,6 +25,7 @@ class PoolSettings:
         group: A module's function, called with a call's arguments: only calls of one group share a process.
         reads: Likewise: the files that a process of its group may read.
         sandbox: What these processes are confined to; None for what applies where they are.
+        patience: The limit of a call by the clock, as a multiple of its processor time; None for the pool's own.
     """
 
     seconds: float
@@ -34,6 +35,7 @@ class PoolSettings:
     group: Callable[..., str] | None = None
     reads: Callable[..., tuple[str, ...]] | None = None
     sandbox: Sandbox | None = None
+    patience: int | None = None
 
     def start(self, workers: int) -> WorkerPool:
         """A pool of this machine's processes."""

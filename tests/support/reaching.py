@@ -61,6 +61,10 @@ FILES = {
     "lists the network's devices": "os.listdir('/sys/class/net')",
     "reads where the command was started": "os.listdir('.')",
     "lists where others have temporary files": "os.listdir('/tmp')",
+    "makes a file that runs as its owner": "os.close(os.open(f'{temp}/x', os.O_CREAT | os.O_WRONLY, 0o4755))",
+    "makes one without a name": "os.close(os.open(temp, os.O_TMPFILE | os.O_WRONLY, 0o6755))",
+    "makes one as a node": "os.mknod(f'{temp}/x', 0o104755)",
+    "makes one anew": "system(85, f'{temp}/x'.encode(), 0o2755)",
     "names a file by a handle": "system(303, -100, file.encode(), b'\\0' * 64, b'\\0' * 8, 0)",
 }
 """Of x86_64, where numbers of system calls occur."""
@@ -103,6 +107,10 @@ PROCESSES = {
     "has a queue that others read": """
         name = f'/own-{os.getpid()}'.encode()
         call('mq_open', name, os.O_CREAT | os.O_RDWR, 0o600, None); call('mq_unlink', name)
+    """,
+    "has a child that is its parent's": """
+        if (child := libc.syscall(ctypes.c_long(56), 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)) == 0: os._exit(0)
+        if child < 0: raise OSError(ctypes.get_errno(), 'clone')
     """,
     "has another view of the system": "call('unshare', 0x10000000)",
     "has the kernel signal its parent": "fcntl.fcntl(0, fcntl.F_SETOWN, parent)",

@@ -34,6 +34,12 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 _NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """Flags of `clone` for new namespaces; 0x80 is no flag of it, but of its successor."""
+_SIBLING = 0x00008000
+"""The flag of `clone` for a process beside the one that makes it, CLONE_PARENT."""
+_SET_ID = 0o6000
+"""The bits of a file's mode with which it runs with its owner's or its group's rights."""
+_MAKES = os.O_CREAT | 0o20000000
+"""The flags of `open` with which its mode counts, __O_TMPFILE among them."""
 _COMMANDS = (fcntl.F_SETOWN, 15, 10, 6, 7, 37, 38, 1024, 1026, 1031) if sys.platform == "linux" else ()
 """`fcntl` commands by which the system signals another process, F_SETOWN_EX and F_SETSIG among them; locks and leases
 on files, for which others wait, of a description too; F_NOTIFY; and F_SETPIPE_SZ, memory in no process's account."""
@@ -64,9 +70,9 @@ def _only(index: int, allowed: Sequence[int], mask: int | None = None) -> list[I
     return [*block, _refuse()]
 
 
-def _never(index: int, refused: Sequence[int], mask: int | None = None) -> list[Instruction]:
-    """Refuses a call whose argument, after the mask, is among these values."""
-    block = [_argument(index), *([(_AND, 0, 0, mask)] if mask is not None else [])]
+def _never(index: int, refused: Sequence[int]) -> list[Instruction]:
+    """Refuses a call whose argument is among these values."""
+    block = [_argument(index)]
     for value in refused:
         block += [(_EQUAL, 0, 1, value), _refuse()]
     return [*block, _PASS]
@@ -81,10 +87,21 @@ def _all_of(*tests: tuple[int, int, int | None]) -> list[Instruction]:
     return [*block, _PASS]
 
 
+def _open(index: int, *, truncation: bool) -> list[Instruction]:
+    """Allows to open a file, with flags in this argument and a mode in the next, but not to make one of set-id bits."""
+    block: list[Instruction] = []
+    if truncation:  # to open a file for reading can empty it
+        block += [_argument(index), (_AND, 0, 0, os.O_TRUNC | os.O_ACCMODE)]
+        for value in (os.O_TRUNC, os.O_TRUNC | os.O_ACCMODE):
+            block += [(_EQUAL, 0, 1, value), _refuse()]
+    block += [_argument(index), (_AND, 0, 0, _MAKES), (_EQUAL, 0, 1, 0), _PASS]
+    return [*block, *_all_of((index + 1, 0, _SET_ID))]
+
+
 def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[Instruction]]:
     """The calls that depend on their arguments; see `program`."""
     found = {
-        "clone": [_argument(0), (_AND, 0, 0, _NAMESPACES & ~0x80), (_EQUAL, 0, 1, 0), _PASS, _refuse()],
+        "clone": [_argument(0), (_AND, 0, 0, (_NAMESPACES & ~0x80) | _SIBLING), (_EQUAL, 0, 1, 0), _PASS, _refuse()],
         "clone3": [_refuse(errno.ENOSYS)],  # its flags are out of a filter's sight; the C library then uses clone
         "openat2": [_refuse(errno.ENOSYS)],  # likewise
         "memfd_create": [_refuse(errno.ENOSYS)],  # memory that is in no process's account
@@ -92,6 +109,11 @@ def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[I
         "socketpair": _all_of((0, socket.AF_UNIX, None), (1, socket.SOCK_STREAM, _KIND)),
         "fcntl": _never(1, _COMMANDS),
         "ioctl": _never(1, _OWNER_CONTROLS),
+        "open": _open(1, truncation=truncation),
+        "openat": _open(2, truncation=truncation),
+        "creat": _all_of((1, 0, _SET_ID)),
+        "mknod": _all_of((1, 0, _SET_ID)),
+        "mknodat": _all_of((2, 0, _SET_ID)),
         "setpriority": _all_of((0, os.PRIO_PROCESS, None), (1, 0, None)),
     }
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
@@ -104,9 +126,6 @@ def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[I
         found["tkill"] = [_refuse()]
     if truncation:
         found["truncate"] = [_refuse()]
-        for name, index in (("open", 1), ("openat", 2)):
-            # To open a file for reading can empty it.
-            found[name] = _never(index, [os.O_TRUNC, os.O_TRUNC | os.O_ACCMODE], os.O_TRUNC | os.O_ACCMODE)
     return found
 
 

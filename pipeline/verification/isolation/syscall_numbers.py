@@ -43,7 +43,7 @@ _X86_64 = {
     "kill": 62, "tkill": 200, "tgkill": 234, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "socketpair": 53,
     "clone": 56, "clone3": 435, "prlimit64": 302, "setpriority": 141, "sched_setaffinity": 203,
     "sched_setscheduler": 144, "sched_setparam": 142, "sched_setattr": 314, "fcntl": 72, "ioctl": 16, "open": 2,
-    "openat": 257, "openat2": 437, "truncate": 76, "memfd_create": 319,
+    "openat": 257, "openat2": 437, "creat": 85, "mknod": 133, "mknodat": 259, "truncate": 76, "memfd_create": 319,
 }  # fmt: skip
 
 _AARCH64 = {
@@ -79,7 +79,7 @@ _AARCH64 = {
     "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "socketpair": 199,
     "clone": 220, "clone3": 435, "prlimit64": 261, "setpriority": 140, "sched_setaffinity": 122,
     "sched_setscheduler": 119, "sched_setparam": 118, "sched_setattr": 274, "fcntl": 25, "ioctl": 29,
-    "openat": 56, "openat2": 437, "truncate": 45, "memfd_create": 279,
+    "openat": 56, "openat2": 437, "mknodat": 33, "truncate": 45, "memfd_create": 279,
 }  # fmt: skip
 
 NUMBERS = {"x86_64": _X86_64, "aarch64": _AARCH64}

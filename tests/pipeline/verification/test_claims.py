@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.verification import claims
-from pipeline.verification.claims import MOST_SHOWN, UNJUDGED, Claim, Refusal, message, refusals
+from pipeline.verification.claims import MOST_SHOWN, Claim, Refusal, Round, message, refusals
 from pipeline.verification.workers import LocalWorkers
 from tests.support.scripted_answers import REUSING, RIGHT, WRONG, task
 
@@ -36,15 +36,23 @@ def test_a_message_names_the_first_refusals_and_counts_the_others() -> None:
     assert message([], 3, "e.json") == ""
 
 
-def test_programs_that_hang_cost_a_load_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 1,000 tasks whose code hangs a few are tried, each limit after the other; the others are counted."""
-    monkeypatch.setattr(claims, "LIMITS", ((1.0, 1), (0.3, 2)))
-    hanging = [
-        Claim(str(number), task().model_copy(update={"global_": f"while {number + 1}: pass"}), RIGHT)
-        for number in range(1000)
+def test_what_hangs_keeps_no_quick_program_from_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow one has more time, as long as few others are refused at that; the others are counted by their limit."""
+    monkeypatch.setattr(claims, "ROUNDS", (Round(0.6, 100), Round(2.0, 100, 2, 1000)))
+    codes = ["while __import__('time').process_time() < 1: pass", ""]
+    codes[1:1] = [f"while int({number + 1}): pass" for number in range(3)]
+    said = [Claim(code, task().model_copy(update={"global_": code}), RIGHT) for code in codes]
+    found = refusals(said, LocalWorkers(1))
+    assert [refusal is None for refusal in found] == [True, False, False, False, True]
+    refused = [refusal for refusal in found if refusal is not None]
+    assert message(refused, 5, "e.json").split("\n")[1:] == [
+        "  2 not judged within 2 s of processor time and 200 s by the clock",
+        "  1 not judged within 0.6 s of processor time and 60 s by the clock",
     ]
-    refused = [refusal for refusal in refusals(hanging, LocalWorkers(1)) if refusal is not None]
-    tried = [refusal.reason for refusal in refused if refusal.reason != UNJUDGED]
-    assert len(refused) == 1000 and len(tried) == 3 and all("time-limit" in reason for reason in tried)
-    *_, last = message(refused, 1000, "e.json").split("\n")
-    assert last == "  997 not judged, as too many programs before them were lost at a limit"
+
+
+def test_many_more_may_be_refused_at_a_greater_limit_where_many_wait() -> None:
+    """And all at the first one."""
+    first, *others = claims.ROUNDS
+    assert first.most(1000) == 1000
+    assert all(each.most(1) < each.most(1000) < 50 for each in others)
