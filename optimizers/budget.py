@@ -32,9 +32,10 @@ class Budget:
         demos: Demonstrations in a prompt; further ones are omitted likewise.
         demo_tokens: Estimated tokens that all demonstrations of a prompt together may have; further ones are omitted,
             likewise.
-        failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count
-            while other tasks are answered, as they are about the task: those of a task without any answer in an
-            earlier iteration, and prompts that are too long for the LM even without demonstrations.
+        failures: Share of an iteration's samples that may have no answer. Three kinds of failure do not count, as they
+            are about the task or the answer: those of a task without any answer in an earlier iteration, and prompts
+            that are too long for the LM even without demonstrations, while other tasks are answered; and exceptions of
+            the program or the metric, other than the LM's and an `OSError`, once they have worked for some answer.
         judge_tokens: Input and output tokens paid for by the metric.
 
     Raises:

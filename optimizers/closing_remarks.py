@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import dspy
 
+from optimizers.call_metric import JUDGE
 from optimizers.experience import Entry
 from optimizers.jsonable import to_jsonable
 from optimizers.run import Run
@@ -40,6 +41,23 @@ def _short_of_threshold(run: Run) -> str | None:
     if not best or best >= threshold:
         return None
     return f"no score reached the threshold {threshold:g}, the highest is {best:g}; metric_threshold sets it"
+
+
+def warn_of_unscored(run: Run) -> None:
+    """Warns of many failures of tasks that have an answer, which no success rate has; and of requests not seen."""
+    failures, samples = (sum(getattr(each, name) for each in run.iterations) for name in ("failures", "samples"))
+    if failures > (most := run.budget.failures * samples) and run.sampler.failure_score is None:
+        failed = [each for each in run.attempts if each.failed and each.task_key not in run.unanswered]
+        if len(failed) > most:
+            described = len(failed), samples, failed[-1].error
+            logger.warning(
+                "%d of %d samples are in no success rate, the last: %s; failure_score counts them", *described
+            )
+    if samples > failures and set(run.spending.tokens) <= {JUDGE}:
+        logger.warning(
+            "no request of the program was counted: threads of its own see neither the run's LM nor its temperatures, "
+            "unless they are dspy.Parallel's or start in a copy of the context"
+        )
 
 
 def warn_of_unshown(run: Run, demos: Sequence[Entry]) -> None:

@@ -32,7 +32,7 @@ from optimizers.budget import Budget, Spending
 from optimizers.call_metric import checked_metric
 from optimizers.call_trace import TRACE_CALLS
 from optimizers.candidates import candidate_programs
-from optimizers.closing_remarks import summary, warn_of_unshown
+from optimizers.closing_remarks import summary, warn_of_unscored, warn_of_unshown
 from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
@@ -213,6 +213,7 @@ class Driver:
             stopped, message, demos = "interrupted", "interrupted", run.choose()
         message = message or summary(run)
         logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
+        warn_of_unscored(run)
         if not validation:
             warn_of_unshown(run, demos)
         compiled = run.program_with(demos)

@@ -189,31 +189,37 @@ def _wait(error: Exception, attempt: int) -> float:
 
 
 def mix_in(instance: Any, mixin: type) -> Any:
-    """`instance`, its class replaced by one that `mixin` goes before; its attributes stay."""
-    instance.__class__ = _mixed_class(mixin, instance.__class__)
+    """`instance`, its class replaced by one of its name that `mixin` goes before; its attributes stay."""
+    if not isinstance(instance, mixin):
+        instance.__class__ = _mixed_class(mixin, instance.__class__)
     return instance
 
 
 @functools.cache
 def _mixed_class(mixin: type, cls: type) -> type:
-    return type(f"{mixin.__name__.strip('_')}{cls.__name__}", (mixin, cls), {})
+    return type(cls.__name__, (mixin, cls), {})
 
 
-def predictor_names(program: dspy.Module) -> dict[int, str]:
-    """The names of a program's predictors, by `id`, and by that of their signature where no two share it."""
+def predictor_names(program: dspy.Module) -> dict[Any, str]:
+    """The names of a program's predictors, by `id`, and by what their copies keep, where no two share it."""
     named = program.named_predictors()
-    signatures = Counter(id(predictor.signature) for _, predictor in named)
-    alone = {id(each.signature): name for name, each in named if signatures[id(each.signature)] == 1}
+    kept = Counter(mark for _, predictor in named for mark in _kept_by_copies(predictor))
+    alone = {mark: name for name, predictor in named for mark in _kept_by_copies(predictor) if kept[mark] == 1}
     return alone | {id(predictor): name for name, predictor in named}
 
 
-def name_of(module: Any, names: Mapping[int, str]) -> str | None:
+def _kept_by_copies(predictor: dspy.Predict) -> tuple[Any, ...]:
+    """The random name that DSPy gives each predictor, and its signature."""
+    return predictor.stage, id(predictor.signature)
+
+
+def name_of(module: Any, names: Mapping[Any, str]) -> str | None:
     """The name of a predictor, or of one that it is a copy of, such as `dspy.BestOfN` makes for every attempt."""
-    own = names.get(id(module))
-    return names.get(id(module.signature)) if own is None and isinstance(module, dspy.Predict) else own
+    marks = (id(module), *(_kept_by_copies(module) if isinstance(module, dspy.Predict) else ()))
+    return next((names[mark] for mark in marks if mark in names), None)
 
 
-def innermost_predictor(callers: Sequence[Any], names: Mapping[int, str]) -> str:
+def innermost_predictor(callers: Sequence[Any], names: Mapping[Any, str]) -> str:
     """The name of the innermost running module that has one."""
     return next((name for module in reversed(callers) if (name := name_of(module, names))), OTHER)
 

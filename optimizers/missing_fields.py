@@ -6,10 +6,23 @@ Adapters fill fields that an LM leaves out with None; a program may also return 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import dspy
+
 _NAME = re.compile(r"attribute '(\w+)'")
+
+
+def fields_of(result: Any) -> dict[str, Any]:
+    """The fields of what a program gives; a value that has none is one itself, `prediction`.
+
+    Raises:
+        TypeError: It gives None.
+    """
+    if result is None:
+        raise TypeError("the program gave None, expected a dspy.Prediction")
+    return dict(result.items()) if isinstance(result, dspy.Example | Mapping) else {"prediction": result}
 
 
 def lacks_fields(error: BaseException, program: Any, calls: Sequence[Any], prediction: Any = None) -> bool:
@@ -22,15 +35,15 @@ def lacks_fields(error: BaseException, program: Any, calls: Sequence[Any], predi
         error: The exception.
         program: The program.
         calls: The sample's calls as predictors, inputs and predictions.
-        prediction: The program's, if it gave one.
+        prediction: What the program gave, if anything.
     """
-    if isinstance(error, AttributeError | KeyError) and prediction is not None:
+    if isinstance(error, AttributeError | KeyError) and isinstance(prediction, dspy.Example):
         fields = {name for predictor in program.predictors() for name in predictor.signature.output_fields}
         if (name := _missing_name(error)) in fields and name not in prediction:
             return True
     if not isinstance(error, AttributeError | TypeError) or "NoneType" not in str(error):
         return False
-    answers = [outputs for *_, outputs in calls] + ([] if prediction is None else [prediction])
+    answers = [outputs for *_, outputs in calls] + ([] if prediction is None else [fields_of(prediction)])
     return any(value is None for outputs in answers for _, value in outputs.items())
 
 

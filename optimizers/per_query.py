@@ -6,9 +6,11 @@ this package wherever it is loaded.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -17,7 +19,7 @@ from optimizers.demonstrations import copy_program, demo_tokens, set_demos
 from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, Experience, IterationResult
 from optimizers.iteration_counts import Trials
-from optimizers.metering import replace_lms
+from optimizers.metering import mix_in, name_of, predictor_names, replace_lms
 from optimizers.sampling import TaskExample
 from optimizers.strategies.base import DemoSet, Progress, Trial
 from optimizers.strategies.per_task import Chooser, PerTask
@@ -152,6 +154,7 @@ class PerQuery(dspy.Module):
         if experience is None or not experience.entries:
             raise ValueError("experience: it has no solved task to show")
         self.program = copy_program(program)
+        self.program._compiled = False  # else DSPy hides its predictors, from listeners to streams and `set_lm`
         for record in ("candidate_programs", "experience"):
             vars(self.program).pop(record, None)
         self._domain = domain or Domain()
@@ -160,11 +163,13 @@ class PerQuery(dspy.Module):
 
     def forward(self, **inputs: Any) -> Any:
         """The program's prediction, shown what suits these inputs."""
-        return self._shown(inputs)(**inputs)
+        with dspy.context(adapter=self._showing(inputs)):
+            return self.program(**inputs)
 
     async def aforward(self, **inputs: Any) -> Any:
         """The same, awaited."""
-        return await self._shown(inputs).acall(**inputs)
+        with dspy.context(adapter=self._showing(inputs)):
+            return await self.program.acall(**inputs)
 
     def choose(self, **inputs: Any) -> list[Entry]:
         """The solved tasks that a query with these inputs is shown, hardest first."""
@@ -193,8 +198,33 @@ class PerQuery(dspy.Module):
         own = self._domain.demo_predictors
         return [name for name, _ in self.program.named_predictors() if own is None or name in own]
 
-    def _shown(self, inputs: Mapping[str, Any]) -> dspy.Module:
-        """A copy of the program with the demonstrations of a query, for its thread alone."""
+    def _showing(self, inputs: Mapping[str, Any]) -> Any:
+        """The adapter in use, with the demonstrations of a query, for its thread alone.
+
+        Streams are of the program's own predictors, not of copies.
+        """
         twin: dspy.Module = replace_lms(self.program, lambda lm: lm)
         set_demos(twin, self._names, self.choose(**inputs))
-        return twin
+        adapter = mix_in(copy.copy(dspy.settings.adapter or dspy.ChatAdapter()), _Showing)
+        adapter._names = predictor_names(self.program)
+        adapter._chosen = {name: predictor.demos for name, predictor in twin.named_predictors()}
+        return adapter
+
+
+class _Showing:
+    """What an adapter that shows chosen demonstrations adds to the class it is mixed into."""
+
+    _names: Mapping[Any, str] = MappingProxyType({})
+    _chosen: Mapping[str, Sequence[Any]] = MappingProxyType({})
+
+    def __call__(self, lm: Any, lm_kwargs: Any, signature: Any, demos: Any, inputs: Any) -> Any:
+        return super().__call__(lm, lm_kwargs, signature, self._instead_of(demos), inputs)  # type: ignore[misc]
+
+    async def acall(self, lm: Any, lm_kwargs: Any, signature: Any, demos: Any, inputs: Any) -> Any:
+        return await super().acall(lm, lm_kwargs, signature, self._instead_of(demos), inputs)  # type: ignore[misc]
+
+    def _instead_of(self, demos: Any) -> Any:
+        """The chosen demonstrations, in place of the running predictor's own; others are those of a call."""
+        *_, predictor = dspy.settings.caller_modules or [None]
+        own = getattr(predictor, "demos", None) is demos
+        return self._chosen.get(name_of(predictor, self._names) or "", demos) if own else demos

@@ -353,8 +353,9 @@ class Run:
 
         taught, window = self._recorded(index), self.window
         left = None if self.max_errors is None else self.max_errors - sum(each.failures for each in self.iterations)
+        worked = any(each.samples > each.failures for each in self.iterations)
         loop = SamplingLoop(
-            self.sampler, self.spending, take, self.unanswered, left, window, partial(self._notify, "in_flight")
+            self.sampler, self.spending, take, self.unanswered, left, window, partial(self._notify, "in_flight"), worked
         )
         try:
             stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)

@@ -45,7 +45,7 @@ from optimizers.metering import (
     predictor_names,
     replace_lms,
 )
-from optimizers.missing_fields import lacks_fields, last_answer
+from optimizers.missing_fields import fields_of, lacks_fields, last_answer
 from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
 from optimizers.temperatures import temperature_of
 from optimizers.typed_fields import ProgramTypes
@@ -266,7 +266,7 @@ class Sampler:
         return replace(result, attempt=replace(result.attempt, left_out=left_out, refused=shortest, window=window))
 
     def _sample(self, sampled: _Sampled, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
-        twin_names: dict[int, str] = {}
+        twin_names: dict[Any, str] = {}
         named = partial(innermost_predictor, names=twin_names)
         seeds = CallSeeds(spec.seed)
 
@@ -343,10 +343,7 @@ class Sampler:
         place = (spec.iteration, task.index, task.key, spec.temperature, spec.sample, spec.seed)
         try:
             prediction = resolved(call_of(program)(**copied_fields(task.example.inputs())))
-            if not isinstance(prediction, dspy.Prediction):
-                found = " ".join(repr(prediction).split())
-                raise TypeError(f"the program gave {found:.80}, expected a dspy.Prediction")
-            outputs = dict(prediction.items())
+            outputs = fields_of(prediction)
         except AdapterParseError as error:
             seconds, text = time.perf_counter() - start, str(error.lm_response)
             attempt = Attempt(*place, text=text, score=0.0, seconds=seconds, error="AdapterParseError")

@@ -76,6 +76,7 @@ class SamplingLoop:
         spending: What is spent, and its limits, which are checked after every sample, and every second.
         take: Called with every attempt; an exception from it ends the loop.
         unanswered: Keys of the tasks without an answer in an earlier iteration, whose failures do not count.
+        worked: Whether program and metric have worked for some answer before, and their exceptions are about others.
         max_errors: The number of failures that ends the loop, in place of the budget's share; None: the share does.
         in_flight: Called with the samples in flight after every sample, and every second.
     """
@@ -87,6 +88,7 @@ class SamplingLoop:
     max_errors: int | None = None
     window: Window | None = None
     in_flight: Callable[[tuple[InFlight, ...]], None] = lambda samples: None
+    worked: bool = False
 
     def run(
         self,
@@ -129,7 +131,7 @@ class SamplingLoop:
         self, pool: Pool[SampleSpec, SampleResult], counts: IterationCounts, total: int, started: _Started
     ) -> RunStopped | None:
         """Takes results until the pool is empty; stops it when the loop must end."""
-        stop, excused = None, 0
+        stop, excused, own, worked = None, 0, 0, self.worked
         for result in pool:
             if (cancelled := CANCELLED.get()) is not None and cancelled.is_set():
                 cancelled.clear()  # once, so that samples in flight are still taken
@@ -138,9 +140,13 @@ class SamplingLoop:
             if result is not None:
                 self.take(result.attempt)
                 failure = _named(result, counts)
-                excused += self._excused(result)
+                worked |= not (result.failure or result.attempt.error)
+                if self._excused(result):
+                    excused += 1
+                else:
+                    own += self.max_errors is None and _of_own_code(result.failure)
             self.in_flight(started.samples())
-            if stop is None and (stop := self._reason(failure, counts, excused, total)):
+            if stop is None and (stop := self._reason(failure, counts, excused + own * worked, total)):
                 pool.stop()
             if self.spending.overdue:
                 pool.stop(PATIENCE)
@@ -193,6 +199,12 @@ def _named(result: SampleResult, counts: IterationCounts) -> Exception | None:
     error = TemperatureError(f"temperatures: the LM refuses {temperature:g}; give {ONLY} alone: {one_line(failure)}")
     error.__cause__ = failure
     return error
+
+
+def _of_own_code(failure: Exception | None) -> bool:
+    """Whether a failure is that of the program or the metric, neither of the LM nor of another service."""
+    cause = failure.__cause__ if isinstance(failure, MetricError) else failure
+    return cause is not None and not isinstance(cause, LMError | OSError)
 
 
 def _last(failure: Exception) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import dspy
 import pytest
 
 from optimizers import Entry, TokenCount
 from optimizers.closing_remarks import unshown_answers
-from tests.support.scripted_program import ScriptedEngine, answer, learn, tasks
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn, tasks
 
 NAMES = ("hard", "harder", "hardest", "easy", "easier", "easiest")
 RIGHT = {"hard": 2, "harder": 2, "hardest": 1, "easy": 3, "easier": 3, "easiest": 4}
@@ -56,3 +58,18 @@ def test_labels_of_the_examples_are_classes_and_what_a_program_says_besides_is_n
     assert unshown_answers(solved, solved[:2], {"color"}) == {"color": ["blue"]}
     assert unshown_answers(solved, [], {"color"}) == {"color": ["red", "blue"]}
     assert unshown_answers(solved, [], set()) == {"color": ["red", "blue"], "reasoning": ["Let"]}
+
+
+def test_requests_that_no_run_can_count_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A thread of the program's own sees the global settings, not those of the run."""
+
+    class Threaded(Solver):
+        def forward(self, task: str) -> Any:
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(dspy.Predict("task -> answer").__call__, task=task, lm=lm).result()
+
+    engine = ScriptedEngine(lambda *_: 4, 4)
+    lm = dspy.LM("scripted", engine=engine, cache=False)
+    compiled = learn("ab", lambda *_: 4, student=Threaded())
+    assert engine.calls == 8 and compiled.experience.tokens == {}
+    assert "no request of the program was counted" in caplog.text

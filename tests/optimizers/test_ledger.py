@@ -171,20 +171,31 @@ def test_a_budget_of_dollars_counts_known_prices():
 
 
 def test_a_module_that_copies_itself_and_its_lm_still_spends_from_the_one_purse(memory_cache):
-    """Under the name of the predictor that was copied."""
+    """Under the name of the predictor that was copied, also where two share a signature."""
+
+    class Twice(Solver):
+        def __init__(self) -> None:
+            super().__init__()
+            self.check = dspy.Predict(self.solve.signature)
+
+        def forward(self, task: str) -> dspy.Prediction:
+            return self.check(task=self.solve(task=task) and task)
 
     class Best(dspy.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.best = dspy.BestOfN(Solver(), N=3, reward_fn=lambda inputs, prediction: 0.0, threshold=1.0)
+            self.best = dspy.BestOfN(Twice(), N=3, reward_fn=lambda inputs, prediction: 0.0, threshold=1.0)
 
         def forward(self, task: str) -> dspy.Prediction:
             return self.best(task=task)
 
     engine = ScriptedEngine(half, 4)
     compiled = learn("a", half, engine=engine, student=Best(), lm={"cache": True})
-    assert total(compiled).calls == engine.calls == 12
-    assert list(compiled.experience.tokens) == ["best.module.solve"]
+    assert total(compiled).calls == engine.calls == 24
+    assert {name: count.calls for name, count in compiled.experience.tokens.items()} == {
+        "best.module.check": 12,
+        "best.module.solve": 12,
+    }
 
 
 def test_programs_that_await_their_predictors_are_retried_and_counted_alike():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
+from dspy import lm15
 
 from optimizers import Experience, PerQuery
 from optimizers.demonstrations import demo_tokens
@@ -83,6 +86,29 @@ def test_it_can_be_awaited() -> None:
             return (await program.acall(task="red apple")).answer
 
     assert asyncio.run(ask()) == "done"
+
+
+def test_it_streams_by_its_own_predictors_which_take_an_lm() -> None:
+    """With what suits the query; demonstrations given in a call stay those of the call."""
+
+    class Streaming(ScriptedEngine):
+        def stream(self, request: Any) -> Iterator[Any]:
+            for event in lm15.response_to_events(self.complete(request)):
+                words = getattr(getattr(event, "delta", None), "text", "").split(" ")
+                yield from (replace(event, delta=replace(event.delta, text=f"{word} ")) for word in words if word)
+                if words == [""]:
+                    yield event
+
+    program = PerQuery(solved(), Similar(most=1))
+    engine = Streaming(some, 1, lambda *_: answer("some words that are said one by one"))
+    program.set_lm(dspy.LM("scripted", engine=engine, cache=False))
+    listener = dspy.streaming.StreamListener(signature_field_name="answer")
+    *chunks, last = dspy.streamify(program, stream_listeners=[listener], async_streaming=False)(task="red apple")
+    assert len(chunks) > 1 and "".join(each.chunk for each in chunks).strip() == last.answer
+    assert "red" in str(engine.requests[0].messages[0]) and len(engine.requests[0].messages) == 3
+    with dspy.context(adapter=program._showing({"task": "red apple"})):
+        program.program.solve(task="red apple", demos=[])
+    assert len(engine.requests[1].messages) == 1
 
 
 def test_what_cannot_choose_per_query_is_refused() -> None:

@@ -86,13 +86,29 @@ def test_a_program_that_crashes_is_a_failure_and_its_error_the_reason():
         learn("ab", some, student=Broken())
 
 
-def test_a_program_that_gives_no_prediction_is_a_failure_that_says_so():
-    class Plain(Solver):
-        def forward(self, task: str) -> str:
-            return "right"
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (lambda solved: solved.answer, lambda result: result),
+        (lambda solved: [solved], lambda result: result[0].answer),
+        (lambda solved: {"answer": solved.answer}, lambda result: result["answer"]),
+    ],
+)
+def test_a_program_may_give_any_value_that_its_metric_takes(given: Any, read: Any) -> None:
+    """As with DSPy's own optimizers; None is a forgotten return."""
 
-    with pytest.raises(TypeError, match=r"gave .right., expected a dspy\.Prediction"):
-        learn("ab", some, student=Plain())
+    class Plain(Solver):
+        def forward(self, task: str) -> Any:
+            return given(self.solve(task=task))
+
+    def metric(example: Any, result: Any) -> bool:
+        return bool(read(result) == f"right {example.task}")
+
+    compiled = learn("abx", some, student=Plain(), metric=metric)
+    assert compiled.experience.solved == ("a", "b") and compiled.solve.demos
+    given = print
+    with pytest.raises(TypeError, match=r"gave None, expected a dspy\.Prediction"):
+        learn("a", some, student=Plain(), metric=metric)
 
 
 def test_a_run_that_is_resumed_keeps_what_its_iterations_were_built_on():

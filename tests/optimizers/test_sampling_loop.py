@@ -14,7 +14,7 @@ import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError, LMServerError
 
-from optimizers import Attempt, Budget, SampleError, Sampling
+from optimizers import Attempt, Budget, MetricError, SampleError, Sampling
 from optimizers.errors import UnavailableError
 from optimizers.iteration_counts import IterationCounts
 from optimizers.sampling import Sampler
@@ -180,13 +180,39 @@ def test_the_message_distinguishes_a_program_that_raises_from_an_lm_that_gives_n
     class Half(Solver):
         def forward(self, task: str) -> dspy.Prediction:
             if task != "a":
-                raise ValueError("boom")
+                raise ConnectionError("boom")
             return self.solve(task=task)
 
     record = learn("abc", lambda *_: 4, student=Half(), n=20, threads=1).experience
     assert re.fullmatch(
-        r"\d+ of \d+ samples got no answer, the last as the program raised ValueError: boom", record.message
+        r"\d+ of \d+ samples got no answer, the last as the program raised ConnectionError: boom", record.message
     )
+
+
+@pytest.mark.parametrize("at", ["program", "metric"])
+def test_answers_that_a_program_or_a_metric_does_not_take_do_not_end_the_run(at, caplog):
+    """Such as a text where it parses a number, once some answer has worked; said at the end, as no rate has them."""
+
+    def parsed(prediction: dspy.Prediction) -> bool:
+        return {"r": True}[prediction.answer[0]]
+
+    class Parsing(Solver):
+        def forward(self, task: str) -> dspy.Prediction:
+            solved = self.solve(task=task)
+            return dspy.Prediction(answer=solved.answer, parsed=at == "program" and parsed(solved))
+
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
+        return at == "program" or parsed(prediction)
+
+    def run(right: int, **options: Any) -> Any:
+        return learn("abx", lambda *_: right, n=40, student=Parsing(), metric=metric, threads=1, **options).experience
+
+    record = run(4)
+    assert (record.solved, record.iterations[0].failures) == (("a", "b", "x"), 3 * 36)
+    assert "108 of 120 samples are in no success rate, the last:" in caplog.text and "KeyError: 'w'" in caplog.text
+    assert run(4, max_errors=20).stopped == "failed"
+    with pytest.raises((KeyError, MetricError)):
+        run(0)
 
 
 def test_more_failures_than_the_bound_end_the_run_early():
