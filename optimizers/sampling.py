@@ -193,8 +193,12 @@ class Sampler:
         return self.sampling.threads * self.batch_size
 
     def samples(self, iteration: int, tasks: Sequence[TaskExample]) -> Iterator[SampleSpec]:
-        """An iteration's samples, batch by batch over all tasks, so that an interrupted one treats all tasks alike."""
-        return self._samples(iteration, tasks, self.batch_size)
+        """An iteration's samples, turn by turn over all tasks, so that an interrupted one treats all tasks alike.
+
+        A turn is a batch, or as many samples as an LM says that share its cache: its attribute `in_a_row`.
+        """
+        together = self.batch_size if self.batch_size > 1 else getattr(dspy.settings.lm, "in_a_row", 1)
+        return self._samples(iteration, tasks, together)
 
     def _samples(self, iteration: int, tasks: Sequence[TaskExample], size: int) -> Iterator[SampleSpec]:
         for start in range(0, self.sampling.num_samples, size):

@@ -28,11 +28,12 @@ from pipeline.languages.language import ListsNextLines, OffersTools, Repairs
 from signatures import LineAdapter, Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
 from step_runtime.base.errors import TaskError
 from step_runtime.language.comments import harmless_title, printable, quoted
-from step_runtime.language.parser import parse
+from step_runtime.language.parser import read
 from step_runtime.language.shown_tasks import restored
+from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import SolvedTask, Task
-from step_runtime.verification.check import check_affine, check_outputs, infer_types
+from step_runtime.verification.check import check_program
 from step_runtime.verification.explain import explain
 
 
@@ -52,6 +53,9 @@ class ToolContext:
     runnable: frozenset[str] = frozenset()
 
 
+_ITEMSIZE = 8
+"""Bytes of a number when a program is verified."""
+
 _CONTEXT: ContextVar[ToolContext] = ContextVar("tool_context")
 
 
@@ -70,10 +74,8 @@ def check(program: str) -> str:
     context = _CONTEXT.get()
     text = restored(context.task, extract_program(program))
     scope = static_scope(context.task)
-    graph, diagnostics = parse(text, scope)
-    types, typed = infer_types(graph, scope)
-    diagnostics = [*diagnostics, *typed, *check_affine(graph)] or check_outputs(graph, types, scope)
-    rules = "\n".join(diagnostic.render(text) for diagnostic in diagnostics)
+    found = check_program(read(text), scope, Limits(), _ITEMSIZE)[2]
+    rules = "\n".join(diagnostic.render(text) for diagnostic in found)
     verdict = quoted(rules) or "No rule is broken; whether it computes the outputs is open."
     return f"{quoted(explain(text, scope).table())}\n\n{verdict}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -37,7 +38,7 @@ class ProgressDisplay(BaseObserver):
         self._console = console
         self._samples = samples
         self._total = 0
-        self._usd: float | None = None
+        self._budget: dict[str, Any] = {}
         self._spent = self._overhead = 0.0
         self._iteration: _IterationDisplay | None = None
 
@@ -50,16 +51,19 @@ class ProgressDisplay(BaseObserver):
     def run_started(self, event: RunStarted) -> None:
         """Prints the table's header."""
         self._total = len(event.tasks)
-        self._usd = event.settings["budget"]["usd"]
+        self._budget = event.settings["budget"]
         self._print(
             _ROW.format("iteration", "solved", "new", "pass@1", f"pass@{self._samples}", "tokens in", "out", "seconds")
         )
 
     def iteration_started(self, event: IterationStarted) -> None:
-        """Sets up the bars, and reports demonstrations that do not fit the LM's context."""
+        """Sets up the bars, and reports demonstrations beyond the limits."""
         self._end_iteration()
         if event.left_out:
-            self._print(f"omitted, as the context window is full: {', '.join(event.left_out)}")
+            most, tokens = self._budget["demos"], self._budget["demo_tokens"]
+            full = "the context window is full" + (f", or the {tokens:,} --demo-tokens" if tokens else "")
+            why = f"--max-demos is {most}" if most is not None and len(event.demos) >= most else full
+            self._print(f"omitted, as {why}: {', '.join(event.left_out)}")
         self._iteration = _IterationDisplay(self._console, event)
         self._overhead = TokenCount.sum(event.overhead.values()).usd
 
@@ -94,7 +98,7 @@ class ProgressDisplay(BaseObserver):
         )
         if result.failures:
             self._print(f"  {result.failures} of {counted(result.samples, 'sample')} got no answer, and do not count")
-        if self._usd is not None and tokens.unpriced:
+        if self._budget["usd"] is not None and tokens.unpriced:
             self._print(f"  answers without a known price, not counted towards --max-usd: {tokens.unpriced}")
 
     def run_finished(self, experience: Experience) -> None:

@@ -41,6 +41,9 @@ PROBE_TOKENS = 16
 ENDS = ("[[ ## completed ## ]]", "[[ ## task ## ]]")
 """Where an answer is complete, though small LMs go on. Servers of one's own stop there; some providers refuse to."""
 
+IN_A_ROW = 8
+"""Samples of one task before those of the next one, where each takes several requests that begin alike."""
+
 _DSPY_REMEMBERED, _REMEMBERED = 1_000_000, 1000
 """Answers that DSPy keeps in memory by default, some 12 KB each, and that it keeps here."""
 
@@ -109,6 +112,9 @@ def make_lm(
 def prepare_choosing(lm: dspy.LM) -> None:
     """Finds out how an LM's server chooses among texts, which is from then on the LM's attribute `choice_kind`.
 
+    Its attribute `in_a_row` has a task's samples follow each other: they read most of their prompts from the cache of a
+    server that keeps a single prompt.
+
     Raises:
         LMUnavailable: The LM can't be used.
     """
@@ -116,7 +122,7 @@ def prepare_choosing(lm: dspy.LM) -> None:
         kind, taken = find_choice_kind(lm)
     except lm_errors.LMError as error:
         raise LMUnavailable(f"{lm.model}: {reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
-    lm.choice_kind = kind
+    lm.choice_kind, lm.in_a_row = kind, IN_A_ROW
     lm.probe_tokens = getattr(lm, "probe_tokens", TokenCount()) + taken
 
 

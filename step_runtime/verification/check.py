@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from step_runtime.base.errors import Diagnostic, RuleError, Stage, quantity
 from step_runtime.base.shapes import INNERMOST_FIRST, format_shape, is_reversed
@@ -49,7 +51,30 @@ def check_program(
     types, typed = infer_types(program, scope)
     found = [*found, *typed, *check_affine(program)]
     found = found or check_size(program, types, scope.sizes, limits, itemsize)
-    return program, types, found or check_outputs(program, types, scope)
+    return program, types, _with_hidden(found or check_outputs(program, types, scope), source, scope)
+
+
+def _with_hidden(found: list[Diagnostic], source: Source, scope: Scope) -> list[Diagnostic]:
+    """The findings; those in lines with a name that is no longer the task's own say where it was bound anew."""
+    if not found:
+        return found
+    inputs = scope.inputs if source.parameters is None else [each.arg for each in source.parameters]
+    kinds = dict.fromkeys(scope.sizes, "dim") | dict.fromkeys(scope.fns, "function") | dict.fromkeys(inputs, "input")
+    bound: dict[str, int] = {}
+    for node in (node for statement in source.statements for node in ast.walk(statement)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in kinds:
+            bound.setdefault(node.id, node.lineno)
+
+    @cache
+    def notes(line: int, end: int) -> list[str]:
+        names = dict.fromkeys(re.findall(r"\w+", " ".join(source.lines[line - 1 : end])))
+        hidden = "line {} binds {} anew, which hides the task's {} of that name: choose a new name"
+        return [hidden.format(bound[name], name, kinds[name]) for name in names if bound.get(name, line) < line]
+
+    if not bound:
+        return found
+    places = [(each, each.span) for each in found]
+    return [replace(each, details=(*each.details, *(notes(at.line, at.end_line) if at else ()))) for each, at in places]
 
 
 def check_affine(program: Program) -> list[Diagnostic]:

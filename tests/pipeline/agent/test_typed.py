@@ -10,6 +10,7 @@ import pytest
 
 from optimizers.ledger import Ledger
 from optimizers.metering import metered
+from optimizers.sampling import Sampler, Sampling, TaskExample
 from pipeline.agent.agent import Agent
 from pipeline.lms.factory import make_lm, prepare_choosing
 from step_runtime.language.parser import parse
@@ -93,6 +94,15 @@ def test_requests_of_a_sample_share_what_they_begin_with(server: Server, monkeyp
     uncached = stats["prompt_tokens"] - stats["cached_tokens"]
     once = sum(len(message["content"]) for message in first) // 4
     assert uncached < 1.05 * once
+
+
+def test_samples_of_a_task_follow_each_other(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a server which keeps a single prompt evaluates each task once; of a larger number, tasks take turns."""
+    server.set(chooses="grammar")
+    tasks = [TaskExample(index, name, dspy.Example()) for index, name in enumerate(("a", "b"))]
+    sampler = Sampler(lambda example, prediction: 1.0, Sampling(10, (1.0,)))
+    with dspy.context(lm=lm_of(server, monkeypatch)):
+        assert "".join(spec.task.key for spec in sampler.samples(0, tasks)) == "aaaaaaaabbbbbbbbaabb"
 
 
 def test_a_task_whose_lines_are_forced_costs_no_request(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,19 @@ def test_an_iteration_cut_short_says_so() -> None:
     assert text.splitlines()[1].endswith("  incomplete")
 
 
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [
+        (Budget(demos=1), "--max-demos is 1"),
+        (Budget(demos=9, context=1), "the context window is full"),
+        (Budget(demo_tokens=1), "the context window is full, or the 1 --demo-tokens"),
+    ],
+)
+def test_demonstrations_beyond_a_limit_are_named_with_it(budget: Budget, why: str) -> None:
+    """Which limit it is decides what a user may raise."""
+    assert f"omitted, as {why}: " in shown(terminal=False, budget=budget)
+
+
 def test_a_budget_in_dollars_that_can_not_be_kept_says_so() -> None:
     """An LM without a known price spends nothing that could be counted."""
     unpriced = "answers without a known price, not counted towards --max-usd: 12"

@@ -280,3 +280,23 @@ def test_outputs_that_differ_in_dims_alone_have_no_hint_about_formats() -> None:
     task = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0']", out="[N, D, 1]")
     (finding,) = verify(task, "return E0").diagnostics
     assert (finding.code, finding.hint) == ("output-type", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("E1 = step.Map(fn=fn_square).apply(E0)\nreturn step.Map(fn=fn_scale).apply((E0, E1))", "E1|input"),
+        ("fn_sum = E0\nreturn step.Accum(fn=fn_sum, b=1).apply(E0)", "fn_sum|function"),
+        ("M = E0\nreturn step.Repeat(n=M).apply(E0)", "M|dim"),
+        ("def body(a, b, c, d):\n    b = a\n    return b, step.Zip().apply((a, b, c))", "b|input"),
+    ],
+)
+def test_a_finding_about_a_name_that_hides_the_tasks_own_says_so(text: str, hidden: str) -> None:
+    """With the line that binds it anew; findings in other lines say nothing of it."""
+    name, kind = hidden.split("|")
+    line = 2 if text.startswith("def") else 1
+    first, *_ = verify(general(), text).diagnostics
+    note = f"line {line} binds {name} anew, which hides the task's {kind} of that name: choose a new name"
+    assert note in first.details
+    (elsewhere,) = verify(general(), "E1 = E0\nreturn step.Accum(fn=fn_sum, b=9).apply(E3)").diagnostics
+    assert "anew" not in " ".join(elsewhere.details)
