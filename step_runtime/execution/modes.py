@@ -22,8 +22,6 @@ from step_runtime.execution.tracing import MAX_BATCH_DIMS, Captures, Fold, Produ
 
 _LARGE = 2**13
 """The size of a result, in numbers, from which checking its factors' memory layout pays off."""
-_CHECKED = 64
-"""Steps of a fold on which computing all at once is compared with step by step."""
 
 Shape: TypeAlias = Sequence[int]
 StreamData: TypeAlias = Data | Product
@@ -170,7 +168,6 @@ class Traced(Mode):
         self._tapes: dict[int, Tape | None] = {1: self._tape}
         self._layout = self._tape.layouts[self._tape.outputs[0]]
         self._fold = Fold(self._tape, one.count) if one.count else None
-        self._checked = False
 
     def usable(self, tried: bool) -> bool:
         """As for any mode, and nothing that the function can reach may have changed, except the values of tensors."""
@@ -207,10 +204,6 @@ class Traced(Mode):
         if self._fold is None:
             raise TypeError(f"{self.one.fn.label} carries no state")
         weights = self._tape.weights() or []
-        if not self._checked:
-            first = [part[:1, :_CHECKED] for part in data]
-            self._fold.check([part.unsqueeze(0) for part in initial], first, weights)
-            self._checked = True
         state = [part.expand(data[0].shape[0], *part.shape) for part in initial]
         return tuple(self._fold.run(state, data, weights, scan=scan, tick=self.one.tick))
 

@@ -155,43 +155,31 @@ AT_ONCE: dict[str, Given] = {
     "positions": Given(lambda s, i: [i[0] + s[0]], F, F, [-1]),
     "sum of buffers": Given(lambda s, i: [s[0] + i[0]], V, V, [1]),
     "sum of products": Given(lambda s, i: [s[0] + i[0] * i[1]], STuple((V, F)), V, [0]),
-    "difference of products": Given(lambda s, i: [s[0] - i[1] * i[0]], STuple((V, F)), V, [5]),
-    "alternating products": Given(lambda s, i: [i[0] * i[1] - s[0]], STuple((V, F)), V, [5]),
-    "sums of two products": Given(lambda s, i: [s[0] + i[1] * i[0] + i[0] * i[2]], STuple((V, F, F)), V, [1]),
-    "mean of products": Given(lambda s, i: [(s[0] * 0.5 + i[1] * i[0]) / (2 + i[2].abs())], STuple((V, F, F)), V, [1]),
-    "products gated": Given(lambda s, i: [(s[0] + i[1] * i[0]) * torch.sigmoid(i[0])], STuple((V, F)), V, [1]),
-    "sum of products for a matrix": Given(lambda s, i: [s[0] + i[1] * i[0]], STuple((V, F)), MATRIX, [0]),
-    "sum of sums": Given(lambda s, i: [s[0] + (i[0] + i[1])], STuple((V, F)), V, [0]),
-    "difference of quotients": Given(lambda s, i: [s[0] - i[0] / (2 + i[1].abs())], STuple((V, F)), V, [0]),
     "sum of weighted": Given(lambda s, i: [s[0] + i[0] * WEIGHTS["w"]], V, V, [0]),
-    "sum of weights": Given(lambda s, i: [s[0] + WEIGHTS["W"] * WEIGHTS["w"]], V, MATRIX, [0]),
     "sum of images": Given(lambda s, i: [s[0] + i[0] @ WEIGHTS["W"]], V, V, [0]),
-    "sum of broadcast": Given(lambda s, i: [s[0] + i[0]], F, V, [0]),
-    "count": Given(lambda s, i: [s[0] + 1], V, F, [0]),
-    "difference": Given(lambda s, i: [s[0] - i[0]], F, F, [5]),
-    "alternating": Given(lambda s, i: [i[0] - s[0]], F, F, [5]),
-    "product": Given(lambda s, i: [s[0] * i[0]], V, V, [1]),
-    "quotient": Given(lambda s, i: [s[0] / (2 + i[0].abs())], F, F, [1]),
+    "sum and maximum": Given(lambda s, i: [s[0] + i[0], torch.maximum(s[1], i[0])], F, STuple((F, F)), [0, -INF]),
     "maximum": Given(lambda s, i: [torch.maximum(s[0], i[0])], V, V, [-INF]),
     "minimum": Given(lambda s, i: [torch.minimum(i[0] * 2, s[0])], F, F, [0]),
-    "clipped": Given(lambda s, i: [torch.maximum(torch.maximum(s[0], i[0]), i[0] * 2)], F, F, [0]),
+}
+
+
+IN_STEPS: dict[str, Given] = {
+    "sum of weights": Given(lambda s, i: [s[0] + WEIGHTS["W"] * WEIGHTS["w"]], V, MATRIX, [0]),
+    "sum of broadcast": Given(lambda s, i: [s[0] + i[0]], F, V, [0]),
+    "count": Given(lambda s, i: [s[0] + 1], V, F, [0]),
+    "doubled": Given(lambda s, i: [s[0] + s[0]], F, F, [1]),
+    "alternating": Given(lambda s, i: [i[0] - s[0]], F, F, [5]),
+    "product": Given(lambda s, i: [s[0] * i[0]], V, V, [1]),
     "decay": Given(lambda s, i: [s[0] * 0.5 + i[0]], V, V, [0]),
     "gated": Given(lambda s, i: [s[0] * torch.sigmoid(i[1]) - i[0]], STuple((V, F)), V, [2]),
-    "growth": Given(lambda s, i: [s[0] * (1 + i[0].abs()) + i[0]], F, F, [1]),
     "last": Given(lambda s, i: [i[0] * 2], V, V, [0]),
     "never": Given(lambda s, i: [s[0]], V, V, [3]),
     "before": Given(lambda s, i: [i[0], s[0]], F, STuple((F, F)), [7, 8]),
     "exp max diff": Given(_exp_max_diff, F, STuple((F, F, F)), [-INF, 0, 0]),
     "online softmax": Given(_max_sum, STuple((F, V)), STuple((F, F, V)), [-INF, 0, 0]),
-}
-
-
-IN_STEPS: dict[str, Given] = {
-    "sine": Given(lambda s, i: [torch.sin(s[0]) + i[0] @ WEIGHTS["W"]], V, V, [0]),
     "square": Given(lambda s, i: [s[0] * s[0] * 0.1 + i[0]], F, F, [0]),
-    "quotient of state": Given(lambda s, i: [i[0] / (s[0] + 9)], F, F, [1]),
+    "sine": Given(lambda s, i: [torch.sin(s[0]) + i[0] @ WEIGHTS["W"]], V, V, [0]),
     "fibonacci": Given(lambda s, i: [s[1], s[0] + s[1]], F, STuple((F, F)), [0, 1]),
-    "mixed": Given(lambda s, i: [torch.maximum(s[0] * 0.5, i[0])], F, F, [0]),
     "own copy": Given(lambda s, i: [s[0].clone().add_(i[0])], V, V, [0]),
 }
 

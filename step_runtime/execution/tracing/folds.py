@@ -1,62 +1,30 @@
 """Runs folds from the tape of one step, `state, input -> state`.
 
-If the tape shows that each component of the state follows from itself in a way that `recurrences` solves, all
-steps run at once, component after component. Other folds run step by step, except for what depends only on the input,
-which is computed for all steps first.
+What depends only on the input is computed for all steps first. If each component of the state is then added to, or is
+the maximum or minimum with, such a value, the values are reduced at once; otherwise the steps run one by one, as in
+every scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from step_runtime.execution.number_formats import is_rounded
-from step_runtime.execution.tracing.recurrences import ADD, MUL, SUB, Link, Scaled, Unstable, linear, solvable, solve
-from step_runtime.execution.tracing.tape import Node, Replay, Tape, Var
+from step_runtime.execution.tracing.tape import Replay, Tape, Var
 
-_LINEAR_STEPS = 12
-"""The number of steps from which solving a linear recurrence is faster than running its steps."""
+_ADD = torch.ops.aten.add.Tensor
+_REDUCED: dict[OpOverload, Callable[[Tensor, int], Tensor]] = {
+    _ADD: torch.sum,
+    torch.ops.aten.maximum.default: torch.amax,
+    torch.ops.aten.minimum.default: torch.amin,
+}
 _BLOCK = 1024
 """Steps that are unbound at a time."""
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """How one component of the state is folded once those in `depends` are.
-
-    `links` lead from the old state to the new one, and `wanted`, computed from `known`, are those of their operands
-    that are tensors; of products by a number to each step, both factors. If the new state does not depend on the
-    old one, `links` is None and `wanted` is the new state.
-    """
-
-    component: int
-    depends: frozenset[int]
-    links: list[Link] | None
-    known: list[Var]
-    wanted: list[Var]
-    replay: Replay
-
-
-class _Loop(NamedTuple):
-    """A step in two parts: `before` gives `shared` for all steps at once, `step` takes them and the state."""
-
-    before: Replay
-    shared: list[Var]
-    step: Replay
-
-
-class _Given(NamedTuple):
-    """What a fold runs on; see `Fold.run`."""
-
-    state: Sequence[Tensor]
-    data: Sequence[Tensor]
-    weights: Sequence[Tensor]
 
 
 class Fold:
@@ -65,18 +33,37 @@ class Fold:
     def __init__(self, tape: Tape, components: int) -> None:
         self._tape = tape
         self._states, self._inputs = tape.inputs[:components], tape.inputs[components:]
-        self._sources = tape.sources[components:]
-        self._reached = [tape.depending(state) for state in self._states]
-        self._stages = self._planned() if tape.functional else None
-        self._least = _LINEAR_STEPS if any(linear(stage.links or ()) for stage in self._stages or ()) else 1
-
-    @cached_property
-    def sums(self) -> bool:
+        self._before, self._shared, self._step = self._split()
+        self._reductions = self._reduced()
+        self.sums = self._reductions == [(_ADD, *self._inputs)]
         """Whether it only sums its input, which has one component."""
-        if self._stages is None or len(self._stages) != 1 or len(self._inputs) != 1:
-            return False
-        (stage,) = self._stages
-        return stage.wanted == self._inputs and [link.op for link in stage.links or ()] == [ADD]
+
+    def _split(self) -> tuple[Replay, list[Var], Replay]:
+        """The step, split at the first use of the state: into what gives the second part's other arguments, and it."""
+        tape, sources = self._tape, self._tape.sources[len(self._states) :]
+        late = set[Var]().union(*map(tape.depending, self._states))
+        nodes = [node for node in tape.needed([], tape.outputs) if not late.isdisjoint(node.outputs)]
+        taken = [var for node in nodes for var in node.inputs] + tape.outputs
+        shared = [var for var in dict.fromkeys(taken) if var not in late and var not in tape.constants]
+        varying = set[Var]().union(*map(tape.depending, self._inputs))
+        if tape.functional and all(var in tape.layouts or var not in varying for var in shared):
+            return tape.compiled(sources, shared), shared, tape.compiled([*self._states, *shared], tape.outputs)
+        return _same, sources, tape.compiled([*self._states, *sources], tape.outputs)
+
+    def _reduced(self) -> list[tuple[OpOverload, Var]] | None:
+        """For each component the operator, and what it takes beside the state; None if a component has no such form."""
+        producers = {var: node for node in self._tape.nodes for var in node.outputs}
+        layouts = self._tape.layouts
+        found = []
+        for state, output in zip(self._states, self._tape.outputs, strict=True):
+            node = producers.get(output)
+            if node is None or node.op not in _REDUCED or node.kwargs or state not in node.args:
+                return None
+            (operand,) = set(node.args) - {state} or {state}
+            if operand not in self._shared or layouts.get(operand) != layouts.get(state):
+                return None
+            found.append((node.op, operand))
+        return found
 
     def run(
         self,
@@ -92,145 +79,23 @@ class Fold:
         `state` is the first one, `(folds, *layout)` per component; `data` is `(folds, steps, *layout)` per component,
         with at least one fold and one step. `tick` is called between steps.
         """
-        given = _Given(state, data, weights)
-        if self._stages is not None and data[0].shape[1] >= self._least and not _rounds(state):
-            try:
-                return self._at_once(self._stages, given, scan)
-            except Unstable:
-                pass
-        return self._step_by_step(given, scan, tick)
-
-    def check(self, state: Sequence[Tensor], data: Sequence[Tensor], weights: Sequence[Tensor]) -> None:
-        """Compares all steps at once with step by step, on data as for `run`; keeps the former only if they agree."""
-        if self._stages is None or _rounds(state):
-            return
-        given = _Given(state, data, weights)
-        expected = self._step_by_step(given, scan=True, tick=lambda: None)
-        try:
-            every = self._at_once(self._stages, given, scan=True)
-            last = self._at_once(self._stages, given, scan=False)
-        except Unstable:
-            return
-        expected += [part[:, -1] for part in expected]
-        if not all(torch.allclose(*pair, equal_nan=True) for pair in zip([*every, *last], expected, strict=True)):
-            self._stages = None
-
-    # --- all steps at once --------------------------------------------------------------------------------------------
-
-    def _planned(self) -> list[_Stage] | None:
-        """The stages, each after those that it depends on; None if no such order exists."""
-        waiting = {component: self._stage(component) for component in range(len(self._states))}
-        ordered: list[_Stage] = []
-        while waiting:
-            ready = [stage for stage in waiting.values() if stage and waiting.keys().isdisjoint(stage.depends)]
-            if not ready:
-                return None
-            ordered += ready
-            for stage in ready:
-                del waiting[stage.component]
-        return ordered
-
-    def _stage(self, component: int) -> _Stage | None:
-        output = self._tape.outputs[component]
-        depends = frozenset(i for i, reached in enumerate(self._reached) if i != component and output in reached)
-        links: list[Link] | None = None
-        wanted = [output]
-        if output in self._reached[component]:
-            links = self._links(component)
-            if links is None or not solvable(links):
-                return None
-            wanted = list(dict.fromkeys(var for link in links for var in _vars(link.operand)))
-        folded = [var for other in depends for var in (self._states[other], self._tape.outputs[other])]
-        known = list(dict.fromkeys([*self._sources, *folded]))
-        return _Stage(component, depends, links, known, wanted, self._tape.compiled(known, wanted))
-
-    def _links(self, component: int) -> list[Link] | None:
-        """The operators between a component's old state and its new one; None if they form no chain."""
-        reached = self._reached[component]
-        producer = {output: node for node in self._tape.nodes for output in node.outputs}
-        links = []
-        var = self._tape.outputs[component]
-        while var != self._states[component]:
-            node = producer[var]
-            if len(node.args) != 2 or node.kwargs or var not in self._tape.layouts:
-                return None
-            left, right = node.args
-            if (left in reached) == (right in reached):
-                return None
-            first = left in reached
-            var, operand = (left, right) if first else (right, left)
-            if node.op in (ADD, SUB) and operand in producer:
-                operand = self._scaled(producer[operand]) or operand
-            links.append(Link(node.op, operand, first))
-        return links[::-1]
-
-    def _scaled(self, node: Node) -> Scaled | None:
-        """The factors of a product, one of which has one number to a step; None for anything else."""
-        counts = [self._tape.layouts[arg].numel() for arg in node.args if arg in self._tape.layouts]
-        if node.op is not MUL or len(counts) != 2 or min(counts) > 1 or max(counts) == 1:
-            return None
-        return Scaled(*(node.args if counts[0] == 1 else node.args[::-1]))
-
-    def _at_once(self, stages: list[_Stage], given: _Given, scan: bool) -> list[Tensor]:
-        state, data, weights = given
         folds, steps = data[0].shape[:2]
-        values = dict(zip(self._sources, [*(part.flatten(0, 1) for part in data), *weights], strict=True))
-        results = list(state)
-        for stage in stages:
-            initial = state[stage.component]
-            found = stage.replay(folds * steps, *(values[var] for var in stage.known))
-            operands = {
-                var: value.reshape(folds, steps, *value.shape[1:]) if var in self._tape.layouts else value
-                for var, value in zip(stage.wanted, found, strict=True)
-            }
-            every = scan or any(stage.component in other.depends for other in stages)
-            if stage.links is None:
-                result = operands[stage.wanted[0]]
-            else:
-                # An operand of another type is converted first, as in `state + operand`, since it may be combined with
-                # another before it meets the state.
-                wide = {var: value.to(initial.dtype) for var, value in operands.items()}
-                links = [link._replace(operand=_filled(link.operand, wide)) for link in stage.links]
-                result = solve(links, initial, steps, every=every)
-            if every:
-                values[self._tape.outputs[stage.component]] = result.flatten(0, 1)
-                before = torch.cat([initial.unsqueeze(1), result[:, :-1]], 1)
-                values[self._states[stage.component]] = before.flatten(0, 1)
-            whole = every or stage.links is None
-            results[stage.component] = result[:, -1] if whole and not scan else result
-        return results
-
-    # --- step by step -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _loop(self) -> _Loop:
-        """The step, split at the first use of the state."""
-        tape = self._tape
-        late = set[Var]().union(*self._reached)
-        nodes = [node for node in tape.needed([], tape.outputs) if not late.isdisjoint(node.outputs)]
-        taken = [var for node in nodes for var in node.inputs] + tape.outputs
-        shared = [var for var in dict.fromkeys(taken) if var not in late and var not in tape.constants]
-        varying = set[Var]().union(*map(tape.depending, self._inputs))
-        splits = tape.functional and all(var in tape.layouts or var not in varying for var in shared)
-        if not splits:
-            shared = self._sources
-        before = tape.compiled(self._sources, shared) if splits else _same
-        return _Loop(before, shared, tape.compiled([*self._states, *shared], tape.outputs))
-
-    def _step_by_step(self, given: _Given, scan: bool, tick: Callable[[], None]) -> list[Tensor]:
-        state, data, weights = given
-        folds, steps = data[0].shape[:2]
-        before, shared, step = self._loop
-        found = before(folds * steps, *(part.flatten(0, 1) for part in data), *weights)
-        columns = [
-            _rows(value.reshape(folds, steps, *value.shape[1:])) if var in self._tape.layouts else repeat(value)
-            for var, value in zip(shared, found, strict=True)
-        ]
+        found = self._before(folds * steps, *(part.flatten(0, 1) for part in data), *weights)
+        shared = {
+            var: value.reshape(folds, steps, *value.shape[1:]) if var in self._tape.layouts else value
+            for var, value in zip(self._shared, found, strict=True)
+        }
+        if self._reductions is not None and not scan and not any(is_rounded(part.dtype) for part in state):
+            return [
+                op(_REDUCED[op](shared[var].to(part.dtype), 1), part)
+                for part, (op, var) in zip(state, self._reductions, strict=True)
+            ]
+        columns = [_rows(value) if var in self._tape.layouts else repeat(value) for var, value in shared.items()]
         states = []
         now = tuple(state)
         for _ in range(steps):
             tick()
-            now = step(folds, *now, *map(next, columns))
+            now = self._step(folds, *now, *map(next, columns))
             if scan:
                 states.append(now)
         if scan:
@@ -238,28 +103,8 @@ class Fold:
         return list(now)
 
 
-def _rounds(state: Sequence[Tensor]) -> bool:
-    """Whether a state is rounded after every step, so that the steps can't be computed at once."""
-    return any(is_rounded(part.dtype) for part in state)
-
-
-def _vars(operand: Any) -> list[Var]:
-    parts = (operand.scale, operand.tensor) if isinstance(operand, Scaled) else (operand,)
-    return [part for part in parts if isinstance(part, Var)]
-
-
-def _filled(operand: Any, values: Mapping[Var, Tensor]) -> Any:
-    """A link's operand with tensors in place of variables."""
-    if isinstance(operand, Scaled):
-        return Scaled(values[operand.scale], values[operand.tensor])
-    return values[operand] if isinstance(operand, Var) else operand
-
-
 def _rows(values: Tensor) -> Iterator[Tensor]:
     """The steps of `(folds, steps, ...)`, some at a time, as each becomes an object."""
-    if values.shape[1] <= _BLOCK:
-        yield from values.unbind(1)
-        return
     for block in torch.split(values, _BLOCK, 1):
         yield from block.unbind(1)
 
