@@ -22,6 +22,8 @@ CONTINUING: tuple[ChoiceKind, ...] = ("grammar", "structured_outputs", "regex")
 """Servers that go on where the last message, one of the assistant's, ends."""
 
 _FIELD = "line"
+_THOUGHTS = re.compile(r"^.*</think>|<think>.*$", re.DOTALL)
+"""What models that reason say first; an answer that is cut off has nothing else."""
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -79,10 +81,19 @@ def listed(choices: Sequence[str]) -> str:
 
 
 def chosen(kind: ChoiceKind, answer: str, choices: Sequence[str]) -> int | None:
-    """The place of the choice that an answer is; None for an answer that is none of them."""
+    """The place of the choice that an answer is; None for an answer that is none of them.
+
+    Thoughts before an answer are not part of it. Of several numbers the first counts if the answer begins with it, else
+    the last; an answer with the text of a choice, and no number before it, is that choice.
+    """
+    answer = _THOUGHTS.sub("", answer)
     if kind == "numbers":
-        found = re.search(r"\d+", answer)
-        number = int(found[0]) if found and len(found[0]) < 6 else 0
+        leading = re.match(r"\W*(\d+)(?!\w)", answer)
+        said = [place for place, choice in enumerate(choices) if choice.strip() in answer]
+        if said and not leading:
+            return max(said, key=lambda place: len(choices[place]))
+        numbers = [leading[1]] if leading else re.findall(r"(?<![\w.=])\d+(?!\w)", answer)[-1:]
+        number = int(numbers[0]) if numbers and len(numbers[0]) < 6 else 0
         return number - 1 if 0 < number <= len(choices) else None
     if kind == "json_schema":
         try:

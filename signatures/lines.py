@@ -14,6 +14,7 @@ from typing import Any
 
 import dspy
 from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import AdapterParseError
 
 from signatures.adapter import YAMLAdapter
 from signatures.choices import CONTINUING, ChoiceKind, choice_settings, chosen, deciding, listed
@@ -36,6 +37,9 @@ whole program."""
 
 class LineAdapter(YAMLAdapter):
     """Asks for a program line by line; an answer that is no choice ends the program, for the verifier to reject.
+
+    An LM may think before it answers. So where nothing holds it to the choices, the first answer that is none is asked
+    for again, and that and the sample's others have the LM's own limit of tokens.
 
     How an LM's server chooses is the LM's attribute `choice_kind`, see `signatures.choices`; without one, lines are
     listed with numbers.
@@ -61,7 +65,7 @@ class LineAdapter(YAMLAdapter):
         """One answer, whose program is made of lines that may follow each other."""
         task, text, kind = inputs["task"], "", _kind(lm)
         shown = shown_task(task) if isinstance(task, Task) else task
-        prompt, repeats = self.format(signature, demos, inputs), _repeats(lm)
+        prompt, repeats, thinks = self.format(signature, demos, inputs), _repeats(lm), False
         for _ in range(MOST_LINES):
             choices = self._next_lines(shown, text, repeats)
             if not choices:
@@ -70,8 +74,10 @@ class LineAdapter(YAMLAdapter):
                 text += f"{choices[0]}\n"
                 continue
             one = _OneLine(prompt, text, [f"\n{choice}" for choice in choices], kind)
-            answer = one(lm, _settings(lm, lm_kwargs, one), signature, [], {})[0]["impl"]
-            place = chosen(kind, answer, one.choices)
+            answer, place = one.asked(lm, lm_kwargs, signature, limited=not thinks)
+            if place is None and not thinks and kind not in CONTINUING:
+                thinks = True
+                answer, place = one.asked(lm, lm_kwargs, signature, limited=False)
             text += f"{(answer if place is None else choices[place]).strip()}\n"
             if place is None:
                 break
@@ -107,6 +113,16 @@ class _OneLine(YAMLAdapter):
         alike, self.choices = deciding(choices) if kind in CONTINUING else ("", tuple(choices))
         self._begun = (f"{_HEADING}\n{self._text}" if self._text else _HEADING) + alike
 
+    def asked(
+        self, lm: Any, own: Mapping[str, Any], signature: type[dspy.Signature], *, limited: bool
+    ) -> tuple[str, int | None]:
+        """An answer, and the place of the choice that it is; `limited` to little more than a choice's length."""
+        try:
+            answer = str(self(lm, _settings(lm, own, self, limited=limited), signature, [], {})[0]["impl"])
+        except AdapterParseError as error:  # it has no text
+            answer = str(error.lm_response or "")
+        return answer, chosen(self.kind, answer, self.choices)
+
     def format(
         self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
@@ -135,8 +151,8 @@ def _kind(lm: Any) -> ChoiceKind:
     return kind
 
 
-def _settings(lm: Any, own: Mapping[str, Any], one: _OneLine) -> dict[str, Any]:
+def _settings(lm: Any, own: Mapping[str, Any], one: _OneLine, *, limited: bool) -> dict[str, Any]:
     """The settings of a request for one line: it ends when the longest choice has ended, and has one answer."""
     longest = 8 if one.kind == "numbers" else max(map(len, one.choices)) + 32
-    limit = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": longest}
+    limit = {"max_tokens": longest} if limited and "max_completion_tokens" not in lm.kwargs else {}
     return {**own, **limit, "n": None, **choice_settings(one.kind, one.choices)}

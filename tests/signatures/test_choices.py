@@ -51,13 +51,25 @@ def test_what_a_server_chooses_is_read_as_the_choice(kind: Any) -> None:
         assert chosen(kind, other, texts) is None
 
 
-def test_numbers_are_read_out_of_any_answer() -> None:
-    """Counted from 1; a number that there is not is no choice."""
+@pytest.mark.parametrize(
+    ("answer", "place"),
+    [
+        ("I take number 2.", 1),
+        ("**2**", 1),
+        (' "1"\n', 0),
+        ("2. E2 = a\n   E3 = b(a=1)", 1),
+        ("`return E1`", 0),
+        ("<think>\nThere are 2 options.\n</think>\n\n1", 0),
+        ("Of the 2 choices, E2 is as good as 1", 0),
+        ("<think>\nThere are 2 options", None),
+        *((other, None) for other in ("0", "3", "-", "none", "", "E1", "9" * 5000)),
+    ],
+)
+def test_numbers_are_read_out_of_any_answer(answer: str, place: int | None) -> None:
+    """Counted from 1, with or without thoughts, quotes or the line itself; a number that there is not is no choice."""
     texts = ["\nreturn E1", "\nE2 = a\nE3 = b"]
     assert listed(texts) == "1. return E1\n2. E2 = a\n   E3 = b"
-    assert chosen("numbers", "I take number 2.", texts) == 1
-    for other in ("0", "3", "none", "", "9" * 5000):
-        assert chosen("numbers", other, texts) is None
+    assert chosen("numbers", answer, texts) == place
 
 
 @given(TEXTS)

@@ -67,8 +67,16 @@ def test_all_requests_of_a_sample_begin_alike() -> None:
 
 def test_an_answer_that_is_no_choice_ends_the_program() -> None:
     """It stays in it, so that the record shows what the LM said."""
-    assert asked(Engine("I can't say"), None) == "I can't say\n"
-    assert asked(Engine("1", "7"), None) == "first\nsecond\n7\n"
+    assert asked(Engine("No", "I can't say"), None) == "I can't say\n"
+    assert asked(Engine("1", "7", "7"), None) == "first\nsecond\n7\n"
+    assert asked(Engine("1", "", ""), None) == "first\nsecond\n\n"
+
+
+def test_an_lm_that_thinks_first_gets_the_room_for_it() -> None:
+    """Once its first answer has been cut off."""
+    engine = Engine("<think>\nThere are 2", "<think>\nThere are 2\n</think>\n\n1", "So 1 is wrong. I take 2")
+    assert asked(engine, None) == "first\nsecond\nreturn b\n"
+    assert [request.config.max_tokens for request in engine.requests] == [8, None, None]
 
 
 def test_demonstrations_are_shown_as_the_lines_to_choose_from() -> None:
