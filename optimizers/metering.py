@@ -67,11 +67,14 @@ class RequestSlots(threading.Semaphore):
         return self
 
 
+Books = tuple[tuple[Ledger, Callable[[Sequence[Any]], str]], ...]
+"""Where requests are recorded, each with the map from the running modules to a name."""
+
+
 class _Metered:
     """What a metered LM adds to the class it is mixed into."""
 
-    _ledger: Ledger
-    _predictor: Callable[[Sequence[Any]], str]
+    _books: Books = ()
     _retries: int
     _engine_spec: Any
     _slots: RequestSlots | None
@@ -127,7 +130,7 @@ class _Metered:
         """Seconds before the next attempt; raises `error` if there is none."""
         if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
             raise error
-        self._ledger.add(self._predictor(dspy.settings.caller_modules or []), TokenCount(retried=1))
+        self._book(TokenCount(retried=1))
         return _wait(error, attempt)
 
     def update_history(self, entry: Mapping[str, Any]) -> None:
@@ -142,7 +145,11 @@ class _Metered:
             with dspy.context(usage_tracker=meter, disable_history=False):
                 yield meter
         finally:
-            self._ledger.add(self._predictor(dspy.settings.caller_modules or []), meter.count())
+            self._book(meter.count())
+
+    def _book(self, tokens: TokenCount) -> None:
+        for ledger, predictor in self._books:
+            ledger.add(predictor(dspy.settings.caller_modules or []), tokens)
 
 
 def _accepted(answer: Any, meter: RequestMeter) -> Any:
@@ -201,8 +208,14 @@ def _mixed_class(mixin: type, cls: type) -> type:
 
 
 def predictor_names(program: dspy.Module) -> dict[Any, str]:
-    """The names of a program's predictors, by `id`, and by what their copies keep, where no two share it."""
+    """The names of a program's predictors, by `id`, and by what their copies keep, where no two share it.
+
+    Those that DSPy teaches nothing are among them: of a compiled part, and in lists within lists.
+    """
     named = program.named_predictors()
+    known = {id(predictor) for _, predictor in named}
+    parts = [(name, each) for name, each in program.named_sub_modules(dspy.Predict) if id(each) not in known]
+    named += [(name.removeprefix("self."), each) for name, each in parts if "candidate_programs" not in name]
     kept = Counter(mark for _, predictor in named for mark in _kept_by_copies(predictor))
     alone = {mark: name for name, predictor in named for mark in _kept_by_copies(predictor) if kept[mark] == 1}
     return alone | {id(predictor): name for name, predictor in named}
@@ -250,7 +263,7 @@ def metered(
     if not isinstance(lm, _Metered):
         mix_in(twin, _Metered)._retries = getattr(lm, "num_retries", 0)
         twin._recent = RecentHistory(lm)
-    twin._ledger, twin._predictor = ledger, predictor
+    twin._books = ((ledger, predictor), *twin._books)  # a run within a run is paid by both
     twin._slots, twin._around, twin._seeds, twin._deadline = slots, around, seeds, deadline
     return twin
 

@@ -158,6 +158,7 @@ class PerQuery(dspy.Module):
         for record in ("candidate_programs", "experience"):
             vars(self.program).pop(record, None)
         self._domain = domain or Domain()
+        set_demos(self.program, self._names, ())
         self._pool = DemoPool.of(experience, strategy, self._domain, token_budget)
         self._compiled = True
 
@@ -224,7 +225,7 @@ class _Showing:
         return await super().acall(lm, lm_kwargs, signature, self._instead_of(demos), inputs)  # type: ignore[misc]
 
     def _instead_of(self, demos: Any) -> Any:
-        """The chosen demonstrations, in place of the running predictor's own; others are those of a call."""
+        """The chosen demonstrations, unless the running predictor has some, of an optimizer or of its call."""
         *_, predictor = dspy.settings.caller_modules or [None]
-        own = getattr(predictor, "demos", None) is demos
-        return self._chosen.get(name_of(predictor, self._names) or "", demos) if own else demos
+        given = demos or getattr(predictor, "demos", None) is not demos
+        return demos if given else self._chosen.get(name_of(predictor, self._names) or "", demos)

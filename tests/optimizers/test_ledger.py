@@ -198,6 +198,28 @@ def test_a_module_that_copies_itself_and_its_lm_still_spends_from_the_one_purse(
     }
 
 
+def test_parts_that_learn_nothing_count_under_their_names_and_a_run_within_a_run_in_both():
+    """A compiled part, which DSPy leaves as it is, and a predictor in a list of lists, which DSPy does not find."""
+
+    class Whole(Solver):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part, self.rows = part, [[dspy.Predict("task -> answer")]]
+
+        def forward(self, task: str) -> dspy.Prediction:
+            learn("a", half, engine=inner)
+            AdaptiveFewShot(is_right, 1, temperatures=(0.7,)).compile(Solver(), trainset=tasks(["a"]))
+            self.part(task=task)
+            self.rows[0][0](task=task)
+            return self.solve(task=task)
+
+    part = learn("a", half)
+    engine, inner = ScriptedEngine(half, 4), ScriptedEngine(half, 4)
+    counted = learn("a", half, engine=engine, student=Whole(), threads=1).experience.tokens
+    assert sum(count.calls for count in counted.values()) == engine.calls > 0 < inner.calls
+    assert list(counted) == ["other", "part.solve", "rows[0][0]", "solve"]
+
+
 def test_programs_that_await_their_predictors_are_retried_and_counted_alike():
     class Later:
         def __init__(self, engine: ScriptedEngine) -> None:

@@ -89,7 +89,7 @@ def test_it_can_be_awaited() -> None:
 
 
 def test_it_streams_by_its_own_predictors_which_take_an_lm() -> None:
-    """With what suits the query; demonstrations given in a call stay those of the call."""
+    """With what suits the query; demonstrations given in a call, or by an optimizer, stay what they are."""
 
     class Streaming(ScriptedEngine):
         def stream(self, request: Any) -> Iterator[Any]:
@@ -109,6 +109,8 @@ def test_it_streams_by_its_own_predictors_which_take_an_lm() -> None:
     with dspy.context(adapter=program._showing({"task": "red apple"})):
         program.program.solve(task="red apple", demos=[])
     assert len(engine.requests[1].messages) == 1
+    program.program.solve.lm, program.program.solve.demos = None, [dspy.Example(task=name, answer="") for name in "ab"]
+    assert len(shown(program, "red apple")) == 2
 
 
 def test_what_cannot_choose_per_query_is_refused() -> None:
