@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, extremes, truth
+from step_runtime.verification.exact import arithmetic, extremes, facts, truth
 from step_runtime.verification.exact.choices import place_of_one, ranked
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.pointwise import absolute, get, sigmoid
@@ -32,7 +32,10 @@ def softmax(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `softmax`."""
     value = value_of(args[0])
     powers = arithmetic.exponential(value, result.dtype)
-    return arithmetic.divide(powers, summed(powers, dims_of(value, args[1]), result.dtype, keep=True), result.dtype)
+    found = arithmetic.divide(powers, summed(powers, dims_of(value, args[1]), result.dtype, keep=True), result.dtype)
+    if value.logs is None:
+        facts.set_positive(found.data)
+    return found
 
 
 def log_softmax(args: Args, kwargs: Options, result: Result) -> Value:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import residues
+from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.residues import WORLDS, fingerprint, level, moduli, symbols
 from step_runtime.verification.exact.value import (
     NONE,
@@ -75,7 +75,8 @@ def settled(data: Tensor, known: Tensor, dtype: torch.dtype, degree: Degree, *op
         none = none & ~operand.known.isnan()
     if bool(none.any()):
         data = torch.where(none, fresh(data), data)
-    return Value(data, known, dtype, degree=degree, logged=any(operand.logged for operand in operands))
+    logged, smooth = any(one.logged for one in operands), all(one.smooth for one in operands)
+    return Value(data, known, dtype, degree=degree, logged=logged, smooth=smooth)
 
 
 def infinite(value: Value) -> Tensor:
@@ -91,6 +92,7 @@ def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
     for own, open_ in ((one, other), (other, one)):
         known = torch.where(infinite(own) & open_.known.isnan(), own.known, known)
     found = settled(data, known, dtype, added_degree(one.degree, other.degree), one, other)
+    found = replace(found, floor=one.lowest + other.lowest if math.inf not in (one.lowest, other.lowest) else -math.inf)
     return _with_logs(found, one, other) if one.logs is not None or other.logs is not None else found
 
 
@@ -136,7 +138,7 @@ def _log_residues(numbers: Tensor) -> Tensor:
 def negative(value: Value) -> Value:
     """The opposite."""
     data = (moduli(value.data) - value.data) % moduli(value.data)
-    found = Value(data, -value.known, value.dtype, degree=value.degree, logged=value.logged)
+    found = Value(data, -value.known, value.dtype, degree=value.degree, logged=value.logged, smooth=value.smooth)
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~infinite(found)
         found = logarithmic(found, residues.inverse(torch.where(some, value.logs, 1)), some, summed=True)
@@ -163,6 +165,8 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
     if bool(open_.any()):
         data, known = torch.where(open_, fresh(data), data), torch.where(open_, NAN, known)
     found = settled(data, known, dtype, times_degree(one.degree, other.degree), one, other)
+    if min(one.lowest, other.lowest) >= 0 or bool(same(one.data, other.data).all()):
+        found = replace(found, floor=max(0.0, one.lowest) * max(0.0, other.lowest))
     if one.bits and other.bits:
         found = replace(found, data=torch.where(same(one.data, other.data), one.data, found.data), bits=True)
     if one.roots is not None and other.roots is not None:
@@ -211,6 +215,7 @@ def reciprocal(value: Value, dtype: torch.dtype) -> Value:
     if bool(zero.any()):
         data = torch.where(zero, fresh(data), data)
     found = settled(data, known, dtype, (value.degree[1], value.degree[0]), value)
+    found = replace(found, floor=0.0 if value.lowest > 0 else -math.inf)
     if value.roots is not None and residues.laws() == "gathered":
         some = value.roots[:1] != NONE
         roots = torch.where(some, residues.inverse(value.roots), NONE)
@@ -228,13 +233,12 @@ def divide(one: Value, other: Value, dtype: torch.dtype) -> Value:
 def raised(value: Value) -> Tensor:
     """The residues of exponentials: products of sums, those of logarithms what these were of, 0 for minus infinity.
 
-    Raises:
-        Unknown: A discrete logarithm is scaled, and might be that of an opposite.
+    A multiple of a discrete logarithm may be that of an opposite. Its exponential has a base of its own, so that it is
+    never the number or its opposite, and products of such exponentials are those of sums.
     """
-    if _scaled(value):
-        raise Unknown("an exponential of a multiple of a logarithm")
-    upper = residues.exponential(value.data)
-    last = symbols("exp", fingerprint(value.data))[WORLDS * (residues.LEVELS - 1) :]
+    base = "scaled" if _scaled(value) else "e"
+    upper = residues.exponential(value.data, base)
+    last = symbols(f"exp {base}", fingerprint(value.data))[WORLDS * (residues.LEVELS - 1) :]
     nought = (level(value.data) == 0).all(0, keepdim=True)
     found = torch.cat((upper, torch.where(nought, 1, last)))
     if value.logs is not None:
@@ -250,10 +254,18 @@ def _scaled(value: Value) -> bool:
 
 
 def exponential(value: Value, dtype: torch.dtype) -> Value:
-    """The exponential."""
+    """The exponential.
+
+    Exponents a/b that differ have equal residues with a probability of the degree of a and b together by the residues
+    below the prime there (Schwartz and Zippel); powers of a random base by different exponents are independent numbers,
+    of degree 1 and without a denominator. So the degree is one more than the exponent's two, in the numerator alone.
+    """
     one = (level(value.data) == 0).all(0, keepdim=True)
     known = torch.where(one, 1.0, value.known.exp())
-    return settled(raised(value), known, dtype, (sum(value.degree) + 1, 0.0), value)
+    powers = raised(value)
+    if value.logs is None:
+        facts.set_positive(powers)
+    return replace(settled(powers, known, dtype, (sum(value.degree) + 1, 0.0), value), floor=0.0)
 
 
 def logarithm(value: Value, dtype: torch.dtype) -> Value:
@@ -261,6 +273,7 @@ def logarithm(value: Value, dtype: torch.dtype) -> Value:
     zero = (level(value.data) == 0).all(0, keepdim=True)
     known = torch.where(zero, NAN, value.known.log())
     found = settled(torch.zeros_like(value.data), known, dtype, (1.0, 0.0), value)
+    found = replace(found, smooth=value.smooth and value.lowest > 0)
     return logarithmic(found, value.data, ~infinite(value) & ~(value.known < 0))
 
 
@@ -272,7 +285,9 @@ def root(value: Value, dtype: torch.dtype) -> Value:
     if bool(whole.any()):
         data = torch.where(whole, residues.constants(torch.where(whole, known, 0.0)[0]), data)
     found = settled(data, known, dtype, (1.0, 0.0), value)
-    return replace(found, roots=torch.where(known.isnan(), value.data, NONE))
+    # Elsewhere the root of a square is a number or its opposite.
+    smooth = value.smooth and value.lowest > 0
+    return replace(found, roots=torch.where(known.isnan(), value.data, NONE), smooth=smooth)
 
 
 def power(value: Value, exponent: Value, dtype: torch.dtype) -> Value:

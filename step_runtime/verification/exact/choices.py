@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
 
 from step_runtime.verification.exact import arithmetic, truth
+from step_runtime.verification.exact.decisions import current, mask_tensor, union
+from step_runtime.verification.exact.facts import set_places
 from step_runtime.verification.exact.operands import Operand, Result
 from step_runtime.verification.exact.reductions import extreme, summed
-from step_runtime.verification.exact.residues import fingerprint, mixed, moduli, set_places, symbols
-from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, spread
+from step_runtime.verification.exact.residues import constants, fingerprint, mixed, moduli, symbols
+from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, shaped, spread
 
 
 def chosen(value: Value, hot: Value, dim: int) -> Value:
@@ -71,11 +74,34 @@ def scattered(value: Value, dim: int, index: Value, number: Value) -> Value:
     return truth.choose(missed, value, number, value.dtype)
 
 
+def placed(value: Value, dim: int, index: Value, source: Value) -> Value | None:
+    """`torch.scatter` of numbers to places that are known; None where two go to one place."""
+    dim %= len(value.shape)
+    batch, count = max(value.batch, index.batch, source.batch), math.prod(value.shape)
+    at = index.known[0].to(torch.int64).expand(batch, *index.shape)
+    taken = torch.zeros(batch, *value.shape, dtype=torch.int64).scatter_add(dim + 1, at, torch.ones_like(at))
+    cut = tuple(slice(0, length) for length in index.shape)
+    source = source.parts(lambda part: part[(slice(None), slice(None), *cut)])
+    if bool((taken > 1).any()) or source.shape != index.shape:
+        return None
+    rows = [spread(one, batch, one.shape).parts(lambda part: part.flatten(2)) for one in (value, source)]
+    new = torch.arange(count, count + math.prod(index.shape)).reshape(index.shape).expand(batch, *index.shape)
+    old = torch.arange(count).reshape(value.shape).expand(batch, *value.shape)
+    places = old.scatter(dim + 1, at, new).reshape(1, batch, -1)
+    both = joined(rows, 0, torch.cat)
+    moved = both.parts(lambda part: part.gather(2, places.expand(len(part), *places.shape[1:])))
+    return replace(shaped(moved, batch, *value.shape), dtype=value.dtype)
+
+
 def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> tuple[Value, Value]:
     """The numbers of the first ranks along a dim, symbols of the set, and their places, symbols of the row."""
     dim %= max(1, len(value.shape))
     size = value.shape[dim]
     rows = value.parts(lambda part: part.movedim(dim + 2, -1))
+    if name in UNSTABLE and (decisions := current()) is not None and size > 1:
+        decisions.wanted = True
+        if decisions.ranks and (found := _decided(rows, count, largest=largest)) is not None:
+            return tuple(one.parts(lambda part: part.movedim(-1, dim + 2)) for one in found)  # type: ignore[return-value]
     words = fingerprint(rows.data)
     ordered = mixed(words * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
     members = mixed(words).sum(-1)
@@ -93,6 +119,47 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         data = symbols(f"{name} {rank} {largest}", ordered)
         places.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), torch.int64))
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
+
+
+UNSTABLE = ("place", "sorted place")
+"""Ranks of equal numbers that torch leaves open: rows are ranked whose numbers are distinct."""
+
+
+def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] | None:
+    """The numbers of the first ranks along the last dim and their places, by concrete decisions; None of others.
+
+    Raises:
+        Unknown: Numbers that are equal, or constants, would have to be ranked.
+    """
+    decisions = current()
+    size = rows.shape[-1]
+    if decisions is None or not rows.dtype.is_floating_point or rows.bits:
+        return None
+    last = -torch.inf if largest else torch.inf
+    data, known = (part.reshape(part.shape[0], -1, size) for part in (rows.data, rows.known[0].unsqueeze(0)))
+    held = None if rows.masks is None else rows.masks.reshape(len(rows.masks), -1, size)
+    places, masks = [], []
+    for number in range(data.shape[1]):
+        open_ = (known[0, number] != last).nonzero().squeeze(1)
+        free_ = held is None or not bool(held[:, number].any())
+        own = decisions.row(data[:, number, open_], largest=largest, smooth=rows.smooth, pairs=free_)
+        if own is None:
+            return None
+        row, words = own
+        if len({*words}) < len(words) or len(words) < count or not bool(known[0, number, open_].isnan().all()):
+            raise Unknown("the ranks of numbers that are equal, or constants")
+        order = dict(zip(words, open_.tolist(), strict=True))
+        places += [order[row.at(rank)] for rank in range(count)]
+        masks += [row.mask(rank + 1) for rank in range(count)]
+    shape = (*rows.data.shape[1:-1], count)
+    at = torch.tensor(places, dtype=torch.int64).reshape(1, *shape)
+    held_by = mask_tensor(masks, shape)
+    if rows.masks is not None:
+        held_by = held_by | union(rows.masks, [-1], keep=True)
+    values = rows.plain(masks=None).parts(lambda part: part.gather(-1, at.expand(part.shape[0], *shape)))
+    floats = at.to(torch.float64)
+    found = Value(constants(floats[0]), floats, torch.int64, degree=(0.0, 0.0), masks=held_by)
+    return replace(values, masks=held_by), found
 
 
 def place_of_one(value: Value, dim: int) -> Value | None:

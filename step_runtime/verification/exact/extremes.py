@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import residues
+from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.arithmetic import NAN, negative
 from step_runtime.verification.exact.residues import CHANNELS, WORLDS, fingerprint, level, symbols
 from step_runtime.verification.exact.value import NONE, Value, aligned, common_shape
@@ -92,18 +92,22 @@ def _of_set(sets: Tensor, choices: Tensor, operands: list[Value], dtype: torch.d
 
 
 def _needless(sets: Tensor, words: Tensor, present: Tensor) -> Tensor:
-    """Which members are 0 in sets that have a number and its opposite, the larger of which is not below 0."""
+    """Which members are no larger than others: 0 beside a number and its opposite, or beside a positive one.
+
+    So are numbers beside 0 whose opposites are positive.
+    """
     zero = (sets == 0).all(1) & present
     if not bool(zero.any()):
         return zero
     prime = residues.PRIMES[residues.compared()]
     opposite = fingerprint(((prime - sets) % prime).movedim(0, 1))
-    some = torch.zeros_like(zero[0])
+    below = facts.positive(opposite[0]) & present & zero.any(0)
+    some = (facts.positive(words[0]) & present).any(0)
     for one in range(len(sets)):
         for other in range(one):
             pair = (words[:, one] == opposite[:, other]).all(0)
             some = some | (pair & present[one] & present[other] & ~zero[one])
-    return zero & some
+    return (zero & some) | below
 
 
 def sets_of_one(sets: Tensor, order: Tensor, there: Tensor) -> Tensor:

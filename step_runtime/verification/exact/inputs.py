@@ -41,7 +41,9 @@ def _component(
     if spec.data_gen == "torch.ones":
         return fixed(torch.ones(shape, dtype=dtype))
     found = free(name, shape, dtype)
-    return replace(found, bits=True) if spec.data_gen == "binary" or dtype == torch.bool else found
+    if spec.data_gen == "binary" or dtype == torch.bool:
+        return replace(found, bits=True, smooth=False)
+    return found
 
 
 def _hot(spec: TensorSpec, bits: Value) -> Value:
@@ -57,4 +59,4 @@ def _hot(spec: TensorSpec, bits: Value) -> Value:
         bits = replace(
             joined([others, replace(whole, dtype=bits.dtype)], len(bits.shape) - 1, torch.cat), dtype=bits.dtype
         )
-    return replace(bits, bits=True)
+    return replace(bits, bits=True, smooth=False)

@@ -16,6 +16,8 @@ import torch
 from step_runtime.execution.deadline import Deadline
 from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.complexes import of_complex
+from step_runtime.verification.exact.decisions import current
+from step_runtime.verification.exact.dependence import dependent
 from step_runtime.verification.exact.formats import narrowed
 from step_runtime.verification.exact.moves import MOVES, moved
 from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule
@@ -46,7 +48,10 @@ class Operators:
             raise Unknown(f"more than {used}")
         name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else str(target)
         name = name.removesuffix("_copy") if name != "_to_copy" else name
+        if (decisions := current()) is not None:
+            decisions.asked = 0
         found = self._found(name, target, args, kwargs, result)
+        found = dependent(name, found, args, kwargs, decisions.asked if decisions is not None else 0)
         if any(_logged(one) for one in (*args, *kwargs.values())):
             found = _with_log(found)
         for one in found if isinstance(found, list | tuple) else [found]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import truth
-from step_runtime.verification.exact.choices import gathered, scattered
+from step_runtime.verification.exact.choices import gathered, placed, scattered
 from step_runtime.verification.exact.operands import Operand, Result, value_of
 from step_runtime.verification.exact.pointwise import get
 from step_runtime.verification.exact.reductions import matrix_product
@@ -34,6 +34,8 @@ def scatter(args: Args, kwargs: Options, result: Result) -> Value | None:
     """The rule of `scatter`."""
     value, index = value_of(args[0]), value_of(args[2])
     source = get(args, kwargs, 3, "value", kwargs.get("src"))
+    if isinstance(source, Value) and index.shape and "reduce" not in kwargs and index.constant() is not None:
+        return placed(value, int(args[1]), index, source)
     if not index.shape or "reduce" in kwargs or isinstance(source, Value):
         if not isinstance(source, Value) or index.shape[int(args[1])] != 1 or "reduce" in kwargs:
             return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, extremes, residues, truth
+from step_runtime.verification.exact import arithmetic, extremes, facts, residues, truth
 from step_runtime.verification.exact.formats import rounded
 from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule, value_of
 from step_runtime.verification.exact.value import Unknown, Value, fixed, spread
@@ -145,9 +145,11 @@ def turn_constant(name: str, place: int, parts: int) -> float:
 def sigmoid(value: Value, dtype: torch.dtype) -> Value:
     """The inverse of 1 and the exponential of the opposite."""
     one = arithmetic.number(1.0)
-    return arithmetic.divide(
-        one, arithmetic.add(one, arithmetic.exponential(arithmetic.negative(value), dtype), dtype), dtype
-    )
+    powers = arithmetic.add(one, arithmetic.exponential(arithmetic.negative(value), dtype), dtype)
+    found = arithmetic.divide(one, powers, dtype)
+    if value.logs is None:
+        facts.set_positive(found.data)
+    return found
 
 
 def tanh(value: Value, dtype: torch.dtype) -> Value:

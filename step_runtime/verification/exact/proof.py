@@ -21,13 +21,14 @@ from step_runtime.execution.number_formats import element_type
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.verification.check import Types
-from step_runtime.verification.exact import residues
+from step_runtime.verification.exact import facts, residues
+from step_runtime.verification.exact.decisions import Cover, Decisions, deciding
 from step_runtime.verification.exact.inputs import given
 from step_runtime.verification.exact.operators import Operators
 from step_runtime.verification.exact.simulate import ExactRun, ExactStream, Functions
 from step_runtime.verification.exact.table import TABLE
 from step_runtime.verification.exact.trace import Trace, trace
-from step_runtime.verification.exact.value import Unknown, Value, same
+from step_runtime.verification.exact.value import WORDS, Unknown, Value, same
 from step_runtime.verification.exact.witness import defined, witness
 from step_runtime.verification.instance import TaskInstance
 
@@ -36,6 +37,7 @@ MEANING = (
     "in exact arithmetic, without rounding, wherever both are defined; "
     "a constant is the simplest number within 4 units in its last place, and infinite from 1e29 on"
 )
+RANKED = "; where a row is ranked, its numbers are distinct"
 LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
 _BITS_OF_LAWS = 2
@@ -85,29 +87,23 @@ class _Comparison:
     bits: int
     free: tuple[str, ...]
     logged: bool
+    ranked: bool = False
 
 
 class Prover:
-    """Compares programs with one task's reference, whose formulas are computed once, at one set of sizes."""
+    """Compares programs with one task's reference, which is traced once, at one set of sizes."""
 
     def __init__(self, instance: TaskInstance, limits: Limits | None = None) -> None:
         self._instance = instance
         self._limits = limits or Limits()
-        self._functions = Functions(instance)
-        self._given: Mapping[str, tuple[Value, ...]] | None = None
-        self._reference: list[tuple[Value, ...]] | Unknown | None = None
-        self._free: dict[str, None] = {}
-        self._degree = 0.0
-        self._places: dict[residues.Word, torch.Tensor] = {}
-        self._again: dict[tuple[int, residues.Laws], Prover] = {}
+        self._code = _Code(instance, Functions(instance))
+        self._sides: dict[tuple[int, residues.Laws], _Side] = {}
 
     def prove(self, program: Program, types: Types) -> ExactVerdict:
         """The verdict on a program that passes at these sizes."""
         place = (self._instance.place,)
         try:
-            found = self._compared(program, types, "gathered")
-            if found.where is not None:
-                found = self._by_other_laws(program, types, found)
+            found = self._by_any_laws(program, types)
         except Unknown as error:
             return ExactVerdict("unknown", f"not followed: {error}", sizes=place)
         except (StepError, RuntimeError, ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
@@ -119,7 +115,37 @@ class Prover:
             return ExactVerdict("unknown", f"{found.where}: the formulas differ{named}", sizes=place)
         if found.bits < LEAST_BITS:
             return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{found.bits}", sizes=place)
-        return ExactVerdict("proved", f"equal for all inputs, {MEANING}", found.bits, place)
+        ranked = RANKED if found.ranked else ""
+        return ExactVerdict("proved", f"equal for all inputs, {MEANING}{ranked}", found.bits, place)
+
+    def _by_any_laws(self, program: Program, types: Types) -> _Comparison:
+        """The comparison by the first laws by which both are equal, or else by the first that are followed.
+
+        Raises:
+            Unknown: No laws are followed.
+        """
+        decisions = Decisions(ranks=False)
+        first: _Comparison | Unknown
+        with deciding(decisions):
+            try:
+                first = self._compared(program, types, "gathered")
+                if first.where is not None:
+                    first = self._by_other_laws(program, types, first)
+            except Unknown as error:
+                first = error
+        if isinstance(first, _Comparison) and first.where is None:
+            return first
+        for signs in (False, True) if decisions.wanted or isinstance(first, Unknown) else ():
+            try:
+                found = self._decided(program, types, signs=signs)
+            except Unknown as error:
+                first = error
+                continue
+            if found.where is None:
+                return found
+        if isinstance(first, Unknown):
+            raise first
+        return first
 
     def _by_other_laws(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
         """The comparison by further laws of logarithms and roots; equality by one of them is equality."""
@@ -138,11 +164,9 @@ class Prover:
         """The comparison in as many independent trials as its bound takes, some at most."""
         found = _Comparison(None, 0, (), logged=False)
         for number in range(_TRIALS):
-            prover = self
-            if number or laws != "gathered":
-                prover = self._again.setdefault((number, laws), Prover(self._instance, self._limits))
-            with residues.trial(number, laws, prover._places):
-                more = prover._compared_once(program, types)
+            side = self._sides.setdefault((number, laws), _Side(self._code, self._limits))
+            with residues.trial(number, laws), facts.keeping(side.known):
+                more, _ = side.compared(program, types)
             # Each trial is wrong with its own probability, and all have to be.
             found = replace(more, bits=found.bits + more.bits)
             wanted = LEAST_BITS if laws == "gathered" else LEAST_BITS + _BITS_OF_LAWS
@@ -150,15 +174,106 @@ class Prover:
                 break
         return found
 
-    def _compared_once(self, program: Program, types: Types) -> _Comparison:
+    def _decided(self, program: Program, types: Types, *, signs: bool) -> _Comparison:
+        """The comparison for all outcomes of the decisions by data, in as many independent trials as its bound takes.
+
+        Raises:
+            Unknown: They are too many.
+        """
+        deadline, bits = Deadline.after(self._limits.seconds), 0
+        for number in range(_TRIALS):
+            cover, least = Cover(), math.inf
+            while (outcomes := cover.outcomes()) is not None:
+                decisions = Decisions(outcomes, signs=signs)
+                with residues.trial(number), facts.keeping(facts.Known()), deciding(decisions):
+                    found, masks = _Side(self._code, self._limits).compared(program, types)
+                if found.where is not None:
+                    return found
+                if used := deadline.passed():
+                    raise Unknown(f"more than {used}")
+                cover.see(decisions, masks)
+                least = min(least, found.bits)
+            # An error for any of the outcomes is one of the trial, and that equality is found by any laws of three.
+            bits += max(0, int(least - math.log2(max(1, cover.trials))) - _BITS_OF_LAWS)
+            if not 0 < bits < LEAST_BITS:
+                break
+        return replace(found, bits=bits, ranked=decisions.ranked)
+
+
+class _Code:
+    """The traces of a task at one set of sizes: the reference's, made once, and the functions'."""
+
+    def __init__(self, instance: TaskInstance, functions: Functions) -> None:
+        self.instance = instance
+        self.functions = functions
+        self._reference: Trace | Unknown | None = None
+
+    def reference(self, values: Mapping[str, tuple[Value, ...]]) -> Trace:
+        """The reference's trace, on inputs like the values.
+
+        Raises:
+            Unknown: It is not followed.
+        """
+        if self._reference is None:
+            try:
+                self._reference = self._traced(values)
+            except Unknown as error:
+                self._reference = error
+        if isinstance(self._reference, Unknown):
+            raise self._reference
+        return self._reference
+
+    def _traced(self, values: Mapping[str, tuple[Value, ...]]) -> Trace:
+        instance = self.instance
+
+        def code(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            rest = list(tensors)
+            instance.use_inputs({name: tuple(rest.pop(0) for _ in parts) for name, parts in values.items()})
+            return [part for output in instance.reference() for part in output]
+
+        examples = [torch.empty(part.shape, dtype=part.dtype) for parts in values.values() for part in parts]
+        found = trace(code, examples)
+        instance.sample_inputs(0)
+        return found
+
+
+class _Side:
+    """The reference's formulas in one draw of worlds, computed once, to which programs are compared."""
+
+    def __init__(self, code: _Code, limits: Limits) -> None:
+        self._code = code
+        self._instance = code.instance
+        self._limits = limits
+        self._given: Mapping[str, tuple[Value, ...]] | None = None
+        self._reference: list[tuple[Value, ...]] | Unknown | None = None
+        self._free: dict[str, None] = {}
+        self._degree = 0.0
+        self.known = facts.Known()
+
+    def compared(self, program: Program, types: Types) -> tuple[_Comparison, torch.Tensor]:
+        """The comparison, and the masks of decisions that each number of the results depends on, on either side.
+
+        Raises:
+            Unknown: The program or the reference is not followed.
+        """
         operators = Operators(TABLE, Deadline.after(self._limits.seconds))
         expected = self._expected()
-        run = ExactRun(self._instance, self._functions, operators, self._inputs())
-        results = run.run(program, [stream for stream in types if stream is not None])
+        run = ExactRun(self._instance, self._code.functions, operators, self._inputs())
+        with facts.apart():
+            results = run.run(program, [stream for stream in types if stream is not None])
         where = self._difference(results, expected)
         free = tuple({**self._free, **operators.free})
-        logged = any(part.logged for parts in (*expected, *(result.parts for result in results)) for part in parts)
-        return _Comparison(where, self._bits(max(self._degree, operators.degree), results), free, logged)
+        values = [part for parts in (*expected, *(result.parts for result in results)) for part in parts]
+        masks = [
+            torch.zeros(WORDS, math.prod(part.shape), dtype=torch.int64)
+            if part.masks is None
+            else part.masks.flatten(1)
+            for part in values
+        ]
+        half = len(values) // 2
+        both = torch.cat(masks[:half], 1) | torch.cat(masks[half:], 1)
+        bits = self._bits(max(self._degree, operators.degree), results)
+        return _Comparison(where, bits, free, any(part.logged for part in values)), both
 
     def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
         if self._given is None:
@@ -178,7 +293,7 @@ class Prover:
     def _evaluated(self) -> list[tuple[Value, ...]]:
         operators = Operators(TABLE, Deadline.after(self._limits.seconds))
         values = self._inputs()
-        found = self._traced().run(operators, [part for parts in values.values() for part in parts])
+        found = self._code.reference(values).run(operators, [part for parts in values.values() for part in parts])
         self._free, self._degree = operators.free, operators.degree
         outputs = []
         for stream in self._instance.task.output_types:
@@ -186,19 +301,6 @@ class Prover:
             outputs.append(tuple(found[:count]))
             found = found[count:]
         return outputs
-
-    def _traced(self) -> Trace:
-        instance, values = self._instance, self._inputs()
-
-        def code(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            rest = list(tensors)
-            instance.use_inputs({name: tuple(rest.pop(0) for _ in parts) for name, parts in values.items()})
-            return [part for output in instance.reference() for part in output]
-
-        examples = [torch.empty(part.shape, dtype=part.dtype) for parts in values.values() for part in parts]
-        found = trace(code, examples)
-        instance.sample_inputs(0)
-        return found
 
     def _difference(self, results: Sequence[ExactStream], expected: Sequence[tuple[Value, ...]]) -> str | None:
         """Where residues differ first, in words."""

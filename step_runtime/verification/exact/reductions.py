@@ -40,7 +40,9 @@ def summed(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool = Fa
     degree = (top + max(0, count - 1) * bottom, bottom * count)
     nought = (residues.level(data) == 0).all(0, keepdim=True)
     known = torch.where(nought & known.isnan(), 0.0, known)
-    return Value(data, known, dtype, degree=degree, logged=value.logged)
+    low = value.lowest
+    floor = low * count if math.isfinite(low) else -math.inf
+    return Value(data, known, dtype, degree=degree, logged=value.logged, smooth=value.smooth, floor=floor)
 
 
 def _one_by_one(
@@ -122,4 +124,5 @@ def matrix_product(one: Value, other: Value, dtype: torch.dtype) -> Value:
     count = one.shape[-1]
     (top, bottom) = one.degree[0] + other.degree[0], one.degree[1] + other.degree[1]
     degree = (top + max(0, count - 1) * bottom, bottom * count)
-    return Value(data, known, dtype, degree=degree, logged=one.logged or other.logged)
+    logged, smooth = one.logged or other.logged, one.smooth and other.smooth
+    return Value(data, known, dtype, degree=degree, logged=logged, smooth=smooth)

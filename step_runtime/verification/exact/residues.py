@@ -68,37 +68,17 @@ _TRIAL: ContextVar[int] = ContextVar("trial", default=0)
 _LAWS: ContextVar[Laws] = ContextVar("laws", default="gathered")
 
 Word = tuple[int, int]
-_PLACES: ContextVar[dict[Word, Tensor]] = ContextVar("places")
-"""Of places by their fingerprints, the truth values of being each one, `(CHANNELS, places)`."""
-
-
-def set_places(numbers: Tensor, hot: Tensor) -> None:
-    """Keeps which truth values, `(CHANNELS, places, ...)`, some numbers, `(CHANNELS, ...)`, are the place of."""
-    rows = hot.flatten(2)
-    for number, word in enumerate(fingerprint(numbers).reshape(2, -1).T.tolist()):
-        _PLACES.get()[word[0], word[1]] = rows[:, :, number]
-
-
-def places_of(numbers: Tensor) -> list[Tensor | None]:
-    """The truth values kept for each number."""
-    kept = _PLACES.get({})
-    words = fingerprint(numbers).reshape(2, -1).T.tolist() if kept else []
-    return [kept.get((one, other)) for one, other in words]
 
 
 @contextmanager
-def trial(number: int, laws: Laws = "gathered", places: dict[Word, Tensor] | None = None) -> Iterator[None]:
-    """Within the context, all that is random is drawn anew: worlds that are independent of those of other trials.
-
-    `places` keeps the places of ones, as `set_places` does.
-    """
-    tokens = _TRIAL.set(number), _LAWS.set(laws), _PLACES.set({} if places is None else places)
+def trial(number: int, laws: Laws = "gathered") -> Iterator[None]:
+    """Within the context, all that is random is drawn anew: worlds that are independent of those of other trials."""
+    tokens = _TRIAL.set(number), _LAWS.set(laws)
     try:
         yield
     finally:
         _TRIAL.reset(tokens[0])
         _LAWS.reset(tokens[1])
-        _PLACES.reset(tokens[2])
 
 
 def laws() -> Laws:

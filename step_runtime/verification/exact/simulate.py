@@ -229,6 +229,9 @@ class ExactRun:
         for number, stream in enumerate(streams):
             bit = replace(selected(bits, 1, number), bits=True, gap=None)
             self._check_slices(stream, bit, count)
+            if stream.guard is not None and stream.guard.masks is not None:
+                own = stream.guard.masks
+                bit = replace(bit, masks=own if bit.masks is None else own | bit.masks)
             rows = [shaped(part, count * each, *part.shape[rank:]) for part in stream.parts]
             taken = bit.parts(
                 lambda one: one.reshape(one.shape[0], count, 1).expand(-1, count, each).reshape(one.shape[0], -1)

@@ -89,7 +89,7 @@ class Trace:
     """
 
     inputs: int
-    steps: Sequence[Step | Tensor | Value | None]
+    steps: Sequence[Step | Tensor | None]
     outputs: Sequence[Any]
 
     def run(self, operators: Operators, inputs: Sequence[Value]) -> list[Value]:
@@ -110,7 +110,7 @@ class Trace:
 
         for step in self.steps:
             if not isinstance(step, Step):
-                found.append(step)
+                found.append(fixed(step) if isinstance(step, Tensor) else step)
                 continue
             args = [given(one) for one in step.args]
             kwargs = {name: given(one) for name, one in step.kwargs.items()}
@@ -308,11 +308,12 @@ def _mutates(target: Any) -> bool:
     return schema is not None and schema.is_mutable
 
 
-def _constant(tensor: Tensor) -> Value:
+def _checked(tensor: Tensor) -> Tensor:
+    """A tensor that is no result of the code's operators, if it has numbers."""
     found = getattr(tensor, "constant", None) if type(tensor).__name__ == "FakeTensor" else tensor
     if not isinstance(found, Tensor):
         raise Unknown("a tensor that the code has captured")
-    return fixed(found)
+    return found
 
 
 def _replayed(recorded: Trace, *inputs: Tensor) -> list[Tensor]:
@@ -346,7 +347,7 @@ def _simple(found: Trace) -> Trace:
             return slots.get(operand, operand)
         return [given(one) for one in operand] if isinstance(operand, list | tuple) else operand
 
-    steps: list[Step | Tensor | Value | None] = []
+    steps: list[Step | Tensor | None] = []
     for number, step in enumerate(found.steps, found.inputs):
         if isinstance(step, Step):
             kwargs = {name: given(one) for name, one in step.kwargs.items()}
@@ -369,7 +370,7 @@ def _simple(found: Trace) -> Trace:
         if isinstance(step, Step):
             pending += [*_slots_of(step.args), *_slots_of(list(step.kwargs.values()))]
     kept = [
-        None if number not in needed else _constant(step) if isinstance(step, Tensor) else step
+        None if number not in needed else _checked(step) if isinstance(step, Tensor) else step
         for number, step in enumerate(steps, found.inputs)
     ]
     return Trace(found.inputs, kept, outputs)

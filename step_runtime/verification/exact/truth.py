@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import residues
+from step_runtime.verification.exact import facts
 from step_runtime.verification.exact.arithmetic import (
     NAN,
     added_degree,
@@ -18,6 +19,7 @@ from step_runtime.verification.exact.arithmetic import (
     subtract,
     times_degree,
 )
+from step_runtime.verification.exact.decisions import signs
 from step_runtime.verification.exact.extremes import largest, smallest
 from step_runtime.verification.exact.residues import fingerprint, level, moduli, symbols
 from step_runtime.verification.exact.value import Value, aligned, common_shape, fresh, joined, same, spread
@@ -26,7 +28,7 @@ from step_runtime.verification.exact.value import Value, aligned, common_shape, 
 def invert(value: Value) -> Value:
     """The other truth value."""
     data = (1 - value.data) % moduli(value.data)
-    return Value(data, 1 - value.known, torch.bool, bits=True, degree=value.degree)
+    return Value(data, 1 - value.known, torch.bool, bits=True, degree=value.degree, masks=value.masks)
 
 
 def both(one: Value, other: Value) -> Value:
@@ -46,8 +48,11 @@ def as_bits(value: Value) -> Value:
 
 def is_zero(value: Value) -> Value:
     """Whether numbers are 0; the same for opposite ones."""
-    if value.bits:
-        return invert(value)
+    return invert(value) if value.bits else _decided(_zero(value), value, 0)
+
+
+def _zero(value: Value) -> Value:
+    """Whether numbers are 0, of which none is decided."""
     opposite = (moduli(value.data) - value.data) % moduli(value.data)
     words = fingerprint(value.data) + fingerprint(opposite)
     data = symbols("zero", words)
@@ -70,7 +75,19 @@ def above_zero(value: Value) -> Value:
     positive = (value.known > 0) & ~nought
     data = torch.where(certain, positive.to(data.dtype), data)
     known = torch.where(certain, positive.to(torch.float64), NAN)
-    return Value(data, known, torch.bool, bits=True, gap=value.data)
+    return _decided(Value(data, known, torch.bool, bits=True, gap=value.data), value, 1)
+
+
+def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True) -> Value:
+    """Whether numbers have a sign, where that is open, and is a decision with a concrete outcome."""
+    decided = signs(value.data, found.known.isnan() & open_)
+    if decided is None:
+        return found
+    own, there, masks = decided
+    bits = (own == sign).to(torch.int64)
+    known = torch.where(there, bits.to(torch.float64), found.known)
+    masks = masks if value.masks is None else masks | value.masks
+    return replace(found, data=torch.where(there, bits, found.data), known=known, gap=None, masks=masks)
 
 
 def above(one: Value, other: Value) -> Value:
@@ -108,7 +125,10 @@ def equal(one: Value, other: Value) -> Value:
             known = torch.where(limit == 1, bit.known, torch.where(limit == 0, opposite.known, 0.0))
             return Value(data, known, torch.bool, bits=True)
     endless = infinite(one) | infinite(other)
-    found = _at_places(is_zero(subtract(one, other, torch.float64)), one, other)
+    gap = subtract(one, other, torch.float64)
+    open_ = _zero(gap)
+    found = _at_places(open_, one, other)
+    found = _decided(found, gap, 0, (found.data == open_.data).all(0, keepdim=True))
     if bool(endless.any()):
         alike = (one.known == other.known).to(torch.float64)
         known = torch.where(endless, alike, found.known)
@@ -120,7 +140,7 @@ def equal(one: Value, other: Value) -> Value:
 def _at_places(found: Value, *pair: Value) -> Value:
     """Whether numbers are places; of a place of which the truth values are known, these."""
     for numbers, places in (pair, pair[::-1]):
-        kept = residues.places_of(numbers.data) if numbers.dtype == torch.int64 else []
+        kept = facts.places_of(numbers.data) if numbers.dtype == torch.int64 else []
         if places.constant() is None or all(one is None for one in kept):
             continue
         shape = found.data.shape[1:]
@@ -140,16 +160,22 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
     test, one, other = aligned(as_bits(test), one, other)
     shape = common_shape(*(value.data.shape[1:] for value in (test, one, other)))
     one, other = spread(one, shape[0], shape[1:]), spread(other, shape[0], shape[1:])
+    held = [spread(value, shape[0], shape[1:]).masks for value in (test, one, other)]
+    masks = functools.reduce(_either_mask, held)
     if test.constant() is not None:
         places = torch.where(spread(test, shape[0], shape[1:]).known == 1, 0, 1)
         pair = joined([one, other], 0, torch.stack)
-        return replace(pair.parts(lambda part: _picked(part, places)), dtype=dtype)
+        return replace(pair.parts(lambda part: _picked(part, places)), dtype=dtype, masks=masks)
     data, known = _mixture(test, one, other)
     degree = times_degree(test.degree, added_degree(one.degree, other.degree))
     logged = one.logged or other.logged
-    found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree, logged=logged)
+    found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree, logged=logged, masks=masks)
     found = _masked(found, test, one, other)
     return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
+
+
+def _either_mask(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if one is None else one if other is None else one | other
 
 
 def _picked(part: Tensor, places: Tensor) -> Tensor:

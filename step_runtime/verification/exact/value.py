@@ -19,6 +19,8 @@ from step_runtime.verification.exact.residues import CHANNELS, constants, level,
 LEADING = 2
 ENDLESS = 1e29
 """The least size of a constant that stands for infinity, as -1e30 does in masks."""
+WORDS = 4
+"""Words of a mask of decisions."""
 NONE = -1
 """Marks numbers that a part says nothing of."""
 _FRESH = itertools.count()
@@ -44,6 +46,9 @@ class Value:
         least: Whether these are the least of their sets.
         gap: Of truth values that say whether a difference is above 0, or at least 0, the difference.
         logged: Whether they may depend on logarithms.
+        smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
+        floor: What none of them is below, if that is known.
+        masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
         degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
     """
 
@@ -58,6 +63,9 @@ class Value:
     gap: Tensor | None = None
     degree: tuple[float, float] = (1.0, 0.0)
     logged: bool = False
+    smooth: bool = False
+    floor: float = -math.inf
+    masks: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,6 +77,11 @@ class Value:
         """The number of elements at once; 1 also stands for any number."""
         return int(self.data.shape[1])
 
+    @property
+    def lowest(self) -> float:
+        """What no number is below: the least of constants."""
+        return self.floor if not self.known.numel() or bool(self.known.isnan().any()) else float(self.known.min())
+
     def parts(self, move: Callable[[Tensor], Tensor]) -> Value:
         """The value with each part moved alike."""
         return replace(
@@ -79,6 +92,7 @@ class Value:
             roots=self.roots if self.roots is None else move(self.roots),
             extremes=self.extremes if self.extremes is None else move(self.extremes),
             gap=self.gap if self.gap is None else move(self.gap),
+            masks=self.masks if self.masks is None else move(self.masks),
         )
 
     def plain(self, **changes: object) -> Value:
@@ -100,7 +114,7 @@ def fixed(values: Tensor) -> Value:
     bits = values.dtype == torch.bool or bool(((floats == 0) | (floats == 1)).all())
     data, none = constants(floats.nan_to_num(0.0, torch.inf, -torch.inf)), floats.isnan()
     data = torch.where(none, fresh(data), data) if bool(none.any()) else data
-    return Value(data, floats.unsqueeze(0), values.dtype, bits, degree=(0.0, 0.0))
+    return Value(data, floats.unsqueeze(0), values.dtype, bits, degree=(0.0, 0.0), smooth=True)
 
 
 def free(name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
@@ -109,7 +123,8 @@ def free(name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
     places = torch.arange(count)
     words = torch.stack((places * 2 + 1, places * 2 + 2)).reshape(2, 1, *shape)
     data = symbols(f"input {name}", words)
-    return Value(data, torch.full((1, 1, *shape), torch.nan, dtype=torch.float64), dtype)
+    known = torch.full((1, 1, *shape), torch.nan, dtype=torch.float64)
+    return Value(data, known, dtype, smooth=dtype.is_floating_point)
 
 
 def fresh(like: Tensor) -> Tensor:
@@ -168,12 +183,12 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
     first = values[0]
     same = len({value.least for value in values if value.extremes is not None}) <= 1
 
-    def of(part: Callable[[Value], Tensor | None], rows: int) -> Tensor | None:
+    def of(part: Callable[[Value], Tensor | None], rows: int, none: int = NONE) -> Tensor | None:
         own = [part(value) for value in values]
         if all(one is None for one in own):
             return None
         filled = [
-            torch.full((rows, *value.data.shape[1:]), NONE) if one is None else _rows(one, rows)
+            torch.full((rows, *value.data.shape[1:]), none) if one is None else _rows(one, rows)
             for one, value in zip(own, values, strict=True)
         ]
         return join(filled, place)
@@ -191,6 +206,9 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         of(lambda value: value.gap, CHANNELS) if all(value.gap is not None for value in values) else None,
         (max(value.degree[0] for value in values), max(value.degree[1] for value in values)),
         any(value.logged for value in values),
+        all(value.smooth for value in values),
+        min(value.lowest for value in values),
+        of(lambda value: value.masks, WORDS, 0),
     )
 
 

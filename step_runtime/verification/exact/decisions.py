@@ -1,0 +1,273 @@
+"""Decisions by data with concrete outcomes, and whether all outcomes have been tried.
+
+Which numbers a row's top-k gives, or the sign of a number, is a decision: it has a key made of the residues of what it
+is about, and a number of outcomes. In one trial each key has one outcome, on both sides, whoever asks. Whatever the
+data are, their outcomes are those of some trial, if the trials take all of them. A result depends on some decisions
+only (`dependence` follows which): each pattern of their outcomes has as weight the product of the inverses of the
+numbers of outcomes, patterns exclude each other, and all were seen where the weights of those that were add up to 1
+(Kraft's equality), also where later decisions are about what earlier ones chose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from step_runtime.verification.exact.residues import Word, fingerprint, moduli
+from step_runtime.verification.exact.value import WORDS, Unknown
+
+Key = Hashable
+_BITS = 62
+_PATTERNS = 256
+"""Outcomes of what depends on each other that are tried, at most."""
+
+
+class Row:
+    """A row of distinct numbers that was ranked; its order is decided from the first rank on, as far as it is needed.
+
+    `largest` says whether the first rank is that of the largest number. Whoever asks, for how much of it, finds the
+    same order.
+    """
+
+    def __init__(self, words: Sequence[Word], decisions: Decisions, *, largest: bool) -> None:
+        self._key = (tuple(words), largest)
+        self._largest = largest
+        self._decisions = decisions
+        self._order: list[Word] = []
+        self._rest = list(words)
+
+    def at(self, rank: int) -> Word:
+        """The member of a rank."""
+        while len(self._order) <= rank:
+            key = (self._key, len(self._order))
+            self._order.append(self._rest.pop(self._decisions.outcome(key, len(self._rest))))
+        return self._order[rank]
+
+    def mask(self, ranks: int) -> int:
+        """The mask of the decisions on the first ranks."""
+        return self._decisions.mask([(self._key, place) for place in range(ranks)])
+
+    def above(self, one: Word, other: Word) -> tuple[bool, int]:
+        """Whether a member is larger than another one, and the mask."""
+        rank = 0
+        while self.at(rank) not in (one, other):
+            rank += 1
+        return (self.at(rank) == one) == self._largest, self.mask(rank + 1)
+
+
+class Decisions:
+    """The outcomes of one trial.
+
+    Attributes:
+        counts: The number of outcomes of each decision that was made.
+        ranks: Whether the order of rows is decided.
+        signs: Whether all signs are; else those of differences within ranked rows only.
+        wanted: Whether a rank or a sign was asked for that is left open.
+        asked: The mask of what the operator that runs has decided by.
+    """
+
+    def __init__(self, outcomes: Mapping[Key, int] | None = None, *, ranks: bool = True, signs: bool = False) -> None:
+        self._outcomes = outcomes or {}
+        self.ranks, self.signs = ranks, signs
+        self.counts: dict[Key, int] = {}
+        self.wanted = False
+        self.asked = 0
+        self._places: dict[Key, int] = {}
+        self._rows: dict[Key, Row] = {}
+        self._pairs: dict[Word, tuple[Row, Word, Word]] = {}
+
+    def outcome(self, key: Key, count: int) -> int:
+        """The outcome of a decision that has so many; the first one where none is set."""
+        if count == 1:
+            return 0
+        if key not in self.counts:
+            self.counts[key], self._places[key] = count, len(self._places)
+        return self._outcomes.get(key, 0)
+
+    def mask(self, keys: Sequence[Key]) -> int:
+        """The mask of decisions, by which the operator that runs decides."""
+        found = sum(1 << self._places[key] for key in keys if key in self._places)
+        self.asked |= found
+        return found
+
+    def pattern(self, mask: int) -> frozenset[tuple[Key, int]]:
+        """The decisions of a mask, with their outcomes."""
+        return frozenset((key, self._outcomes.get(key, 0)) for key, place in self._places.items() if mask >> place & 1)
+
+    def row(self, numbers: Tensor, *, largest: bool, smooth: bool, pairs: bool) -> tuple[Row, list[Word]] | None:
+        """The row of some distinct numbers, `(CHANNELS, n)`, and its members in the order given.
+
+        None of a new row that is not smooth, as `relu` gives: its numbers may be equal for many inputs.
+        With `pairs`, signs of their differences are those of its order. Rows whose numbers depend on other decisions
+        have none, so that no sign depends on what was ranked before by other outcomes.
+        """
+        words = words_of(numbers)
+        key = (tuple(sorted(words)), largest)
+        if key in self._rows:
+            return self._rows[key], words
+        if not smooth:
+            return None
+        row = self._rows[key] = Row(sorted(words), self, largest=largest)
+        if pairs and len(words) > 1:
+            first, second = torch.triu_indices(len(words), len(words), 1)
+            gaps = (numbers[:, first] - numbers[:, second]) % moduli(numbers)
+            ends = zip(first.tolist(), second.tolist(), words_of(gaps), words_of(_opposite(gaps)), strict=True)
+            for one, other, gap, back in ends:
+                self._pairs.setdefault(gap, (row, words[one], words[other]))
+                self._pairs.setdefault(back, (row, words[other], words[one]))
+        return row, words
+
+    @property
+    def ranked(self) -> bool:
+        """Whether any row was ranked."""
+        return bool(self._rows)
+
+    def sign(self, word: Word, opposite: Word) -> tuple[int, int] | None:
+        """The sign of a number that is not 0 as a formula, and the mask; None where it is left open."""
+        if pair := self._pairs.get(word):
+            row, one, other = pair
+            found, mask = row.above(one, other)
+            return 1 if found else -1, mask
+        if not self.signs:
+            self.wanted = True
+            return None
+        key = min(word, opposite)
+        sign = (1, -1, 0)[self.outcome(key, 3)]
+        return sign if key == word else -sign, self.mask([key])
+
+
+_CURRENT: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
+
+
+@contextmanager
+def deciding(decisions: Decisions) -> Iterator[None]:
+    """Within the context, what is decided by data is decided by these."""
+    token = _CURRENT.set(decisions)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current() -> Decisions | None:
+    """The decisions in use."""
+    return _CURRENT.get()
+
+
+def signs(data: Tensor, open_: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The signs of the numbers that are open, which of them are decided, `(1, ...)`, and the masks; None for none."""
+    decisions = _CURRENT.get()
+    if decisions is None or not bool(open_.any()):
+        return None
+    shape = data.shape[1:]
+    spots = open_.expand(1, *shape).reshape(-1).nonzero().squeeze(1)
+    numbers = data.flatten(1)[:, spots]
+    found, masks = torch.zeros(math.prod(shape), dtype=torch.int64), [0] * math.prod(shape)
+    decided = torch.zeros(len(found), dtype=torch.bool)
+    for spot, word, opposite in zip(spots.tolist(), words_of(numbers), words_of(_opposite(numbers)), strict=True):
+        if (own := decisions.sign(word, opposite)) is not None:
+            found[spot], masks[spot] = own
+            decided[spot] = True
+        elif not decisions.ranks:
+            return None
+    if not bool(decided.any()):
+        return None
+    return found.reshape(1, *shape), decided.reshape(1, *shape), mask_tensor(masks, shape)
+
+
+def mask_tensor(masks: Sequence[int], shape: Sequence[int]) -> Tensor:
+    """Masks of decisions as words, `(WORDS, *shape)`.
+
+    Raises:
+        Unknown: There are too many decisions.
+    """
+    if masks and max(masks).bit_length() > WORDS * _BITS:
+        raise Unknown(f"more than {WORDS * _BITS} decisions by data")
+    full = (1 << _BITS) - 1
+    words = [[mask >> _BITS * word & full for mask in masks] for word in range(WORDS)]
+    return torch.tensor(words, dtype=torch.int64).reshape(WORDS, *shape)
+
+
+def union(masks: Tensor, dims: Sequence[int], *, keep: bool) -> Tensor:
+    """The union of masks over some dims."""
+    for dim in sorted({dim % masks.dim() for dim in dims}, reverse=True):
+        own = masks.narrow(dim, 0, 1) if masks.shape[dim] else masks.sum(dim, keepdim=True)
+        for place in range(1, masks.shape[dim]):
+            own = own | masks.narrow(dim, place, 1)
+        masks = own if keep else own.squeeze(dim)
+    return masks
+
+
+def _opposite(numbers: Tensor) -> Tensor:
+    return (moduli(numbers) - numbers) % moduli(numbers)
+
+
+def words_of(numbers: Tensor) -> list[Word]:
+    """The fingerprints of numbers."""
+    return [(one, other) for one, other in fingerprint(numbers).reshape(2, -1).T.tolist()]
+
+
+class Cover:
+    """Goes through the outcomes of decisions until each result has seen all of those that it depends on."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, int] = {}
+        self._groups: list[set[Key]] = []
+        self._turns: list[int] = []
+        self._seen: list[dict[frozenset[tuple[Key, int]], Fraction]] = []
+        self.trials = 0
+
+    def outcomes(self) -> dict[Key, int] | None:
+        """The outcomes of the next trial; None when all are seen.
+
+        Raises:
+            Unknown: There are too many.
+        """
+        if self.trials and all(sum(patterns.values()) == 1 for patterns in self._seen):
+            return None
+        found: dict[Key, int] = {}
+        for number, group in enumerate(self._groups):
+            keys = [key for key in self._counts if key in group]
+            total = math.prod(self._counts[key] for key in keys)
+            if total > _PATTERNS:
+                raise Unknown(f"decisions by data, of which {total:,} outcomes belong together")
+            turn = self._turns[number]
+            self._turns[number] += 1
+            for key in keys:
+                turn, found[key] = divmod(turn, self._counts[key])
+        if self.trials > 2 * _PATTERNS:
+            raise Unknown("decisions by data whose outcomes were not all met")
+        return found
+
+    def see(self, decisions: Decisions, masks: Tensor) -> None:
+        """Takes note of a trial, and of the decisions that each result depended on: `(WORDS, results)`."""
+        self.trials += 1
+        distinct, which = torch.unique(masks, dim=1, return_inverse=True)
+        patterns = []
+        for words in distinct.T.tolist():
+            pattern = decisions.pattern(sum(word << _BITS * place for place, word in enumerate(words)))
+            weight = math.prod((Fraction(1, decisions.counts[key]) for key, _ in pattern), start=Fraction(1))
+            patterns.append((pattern, weight))
+            self._join({key for key, _ in pattern}, decisions.counts)
+        self._seen = self._seen or [{} for _ in which]
+        for seen, number in zip(self._seen, which.tolist(), strict=True):
+            pattern, weight = patterns[number]
+            seen[pattern] = weight
+
+    def _join(self, keys: set[Key], counts: Mapping[Key, int]) -> None:
+        """Puts decisions that belong together in one group; a group that grows starts again."""
+        for key in keys:
+            self._counts[key] = max(counts[key], self._counts.get(key, 0))
+        touched = [number for number, group in enumerate(self._groups) if group & keys]
+        if not keys or (len(touched) == 1 and keys <= self._groups[touched[0]]):
+            return
+        merged = keys.union(*(self._groups[number] for number in touched))
+        kept = [number for number in range(len(self._groups)) if number not in touched]
+        self._groups = [*(self._groups[number] for number in kept), merged]
+        self._turns = [*(self._turns[number] for number in kept), 0]

@@ -1,0 +1,133 @@
+"""Proofs where data decide: a program is proved if it decides by equal values, and whatever the outcomes are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from step_runtime import Task, loads_task
+from step_runtime.verification.exact.decisions import Cover, Decisions, mask_tensor
+from step_runtime.verification.exact.value import Unknown
+from tests.step_runtime.verification.exact.test_proof import MAP, proved
+
+ROWS = """
+inputs: [{{name: E0, dtype: "Buffer(fp32, [N])", dims: [M], data_gen: torch.randn}}]
+parameters:
+- {{name: W, dtype: fp32, dims: [N, N], data_gen: torch.randn}}
+- {{name: b, dtype: fp32, dims: [N], data_gen: torch.randn}}
+fns:
+- {{name: F, func_name: fn_f, apply: "x, W, b = input[0], input_data['W'], input_data['b']; {apply}",
+   input_dtype: "Buffer(fp32, [N])", output_dtype: "Buffer(fp32, [N])"}}
+outputs:
+- name: S0
+  dtype: "Buffer(fp32, [N])"
+  dims: [M]
+  data_transform: ["x, W, b = input_data['E0'], input_data['W'], input_data['b']\\n{reference}"]
+sizes: {{M: [2, 3], N: 4}}
+"""
+TOP = "torch.zeros_like(x).scatter(-1, x.topk(2, -1).indices, 1.0) * x"
+SCORED = "torch.zeros_like(x).scatter(-1, (x @ W.T).topk(2, -1).indices, 1.0) * x"
+GATES = (
+    "t = torch.softmax(x, -1).topk(2, -1); "
+    "torch.zeros_like(x).scatter(-1, t.indices, t.values / t.values.sum(-1, keepdim=True))"
+)
+RELU = "torch.zeros_like(x).scatter(-1, torch.relu(x).topk(2, -1).indices, 1.0)"
+FIRST = "torch.nn.functional.one_hot(x.argmax(-1), N_value).to(x.dtype)"
+
+
+def task_of(apply: str, reference: str) -> Task:
+    return loads_task(ROWS.format(apply=apply, reference=reference.replace("; ", "\\n")), "rows")
+
+
+@pytest.mark.parametrize(
+    ("apply", "reference"),
+    [
+        ("return [torch.zeros_like(x).scatter(0, x.sort(descending=True).indices[:2], 1.0) * x]", TOP),
+        ("return [torch.where(x >= x.topk(2).values[1], x, 0.0)]", TOP),
+        ("return [torch.where(x > x.topk(3).values[2], x, 0.0)]", TOP),
+        ("return [torch.where((x.unsqueeze(0) > x.unsqueeze(1)).to(x.dtype).sum(1) < 2, x, 0.0)]", TOP),
+        ("t = x.topk(2); return [torch.zeros_like(x).scatter(0, t.indices, t.values)]", TOP),
+        ("return [torch.nn.functional.one_hot(x.topk(2).indices, N_value).sum(0) * x]", TOP),
+        (
+            "s = torch.softmax(x, 0); m = torch.zeros_like(x).scatter(0, s.topk(2).indices, 1.0) * s; "
+            "return [m / m.sum()]",
+            GATES,
+        ),
+        (
+            "s = torch.exp(x - x.amax()); s = s / s.sum(); "
+            "m = torch.zeros_like(x).scatter(0, s.topk(2).indices, 1.0) * s; return [m / m.sum()]",
+            GATES,
+        ),
+    ],
+)
+def test_forms_of_one_choice_are_proved(apply: str, reference: str) -> None:
+    """Masks, places, thresholds and counts of larger numbers, where the numbers that are ranked are distinct."""
+    found = proved(task_of(apply, reference), MAP)
+    assert found.answer == "proved" and found.bits >= 60, found.reason
+    assert "where a row is ranked, its numbers are distinct" in found.reason
+
+
+HALVES = "x.topk(2).indices; m = torch.zeros_like(x).scatter(0, t, 1.0) * x; "
+
+
+@pytest.mark.parametrize(
+    ("apply", "reference"),
+    [
+        ("return [torch.zeros_like(x).scatter(0, (-x).topk(2).indices, 1.0) * x]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, x.abs().topk(2).indices, 1.0) * x]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, (x + b).topk(2).indices, 1.0) * x]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, x.topk(3).indices, 1.0) * x]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, x.sort().indices[1:3], 1.0) * x]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, x.topk(2).indices, 1.0000001) * x]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, (x.topk(2).indices + 1) % N_value, 1.0) * x]", TOP),
+        ("return [torch.where(x > x.topk(2).values[1], x, 0.0)]", TOP),
+        ("return [torch.where(x >= x.topk(2).values[1] - 1e-7, x, 0.0)]", TOP),
+        ("return [torch.where((x.unsqueeze(0) > x.unsqueeze(1)).to(x.dtype).sum(1) <= 2, x, 0.0)]", TOP),
+        ("t = x.topk(2); return [torch.zeros_like(x).scatter(0, t.indices, t.values.flip(0))]", TOP),
+        (f"t = {HALVES}return [torch.where((t[0] == 3) & (t[1] == 2), m * 2, m)]", TOP),
+        (f"t = {HALVES}return [torch.where(t[0] == 0, m + 1e-6, m)]", TOP),
+        ("return [torch.zeros_like(x).scatter(0, (W.T @ x).topk(2).indices, 1.0) * x]", SCORED),
+        ("return [torch.zeros_like(x).scatter(0, (W @ x + b * 1e-7).topk(2).indices, 1.0) * x]", SCORED),
+        ("s = W @ x; return [torch.zeros_like(x).scatter(0, s.topk(2).indices, 1.0) * s]", SCORED),
+        (
+            "s = torch.softmax(x, 0); m = torch.zeros_like(x).scatter(0, s.topk(2).indices, 1.0) * s; "
+            "return [m / (m.sum() + 1e-20)]",
+            GATES,
+        ),
+        ("y = torch.relu(x); return [(y >= y.topk(2).values[1]).to(x.dtype)]", RELU),
+        ("return [torch.nn.functional.one_hot(N_value - 1 - x.flip(0).argmax(), N_value).to(x.dtype)]", FIRST),
+        ("return [(x == x.amax()).to(x.dtype)]", FIRST),
+        ("return [torch.zeros_like(x).scatter(0, x.topk(1).indices, 1.0)]", FIRST),
+    ],
+)
+def test_other_choices_are_not_proved(apply: str, reference: str) -> None:
+    """Other scores, ranks, ends and ties, and what differs for some of the outcomes only."""
+    assert proved(task_of(apply, reference), MAP).answer != "proved"
+
+
+def covered(decide: list[tuple[str, int]], depend: Sequence[Sequence[int]]) -> int:
+    """The number of trials for some decisions, with their numbers of outcomes, and results that depend on some each."""
+    cover = Cover()
+    while (outcomes := cover.outcomes()) is not None:
+        decisions = Decisions(outcomes)
+        masks = []
+        for key, count in decide:
+            decisions.outcome(key, count)
+            masks.append(decisions.mask([key]))
+        cover.see(decisions, mask_tensor([sum(masks[one] for one in own) for own in depend], [len(depend)]))
+    return cover.trials
+
+
+def test_each_result_sees_all_outcomes_of_what_it_depends_on() -> None:
+    """Decisions that belong together are tried in all combinations, others at the same time; too many are refused."""
+    decide = [("a", 3), ("b", 3), ("c", 4)]
+    assert covered(decide, [[]]) == 1
+    assert covered(decide, [[0], [1], [2]]) <= 5
+    assert 9 <= covered(decide, [[0, 1], [2]]) <= 10
+    assert 12 <= covered(decide, [[0, 1], [1, 2]]) <= 37
+    with pytest.raises(Unknown, match="1,000 outcomes belong together"):
+        covered([("a", 10), ("b", 10), ("c", 10)], [[0, 1, 2]])
+    with pytest.raises(Unknown, match="more than 248 decisions"):
+        mask_tensor([1 << 248], torch.Size([1]))
