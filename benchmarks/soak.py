@@ -1,6 +1,6 @@
 """The main job against a server that fails and answers with attacks, for as many samples as asked.
 
-How to run: python -m benchmarks.soak [--samples 9000] [option of pipeline.compile]...
+How to run: python -m benchmarks.soak [--samples 3000] [option of pipeline.compile]...
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.soaking import soak
 def main(arguments: list[str] | None = None) -> int:
     """Prints what was found; exit code 1 where a check fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=9000, help="in all (default: %(default)s)")
+    parser.add_argument("--samples", type=int, default=3000, help="in all (default: %(default)s)")
     options, extra = parser.parse_known_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder, here = Path(name), Path.cwd()

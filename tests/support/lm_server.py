@@ -160,7 +160,7 @@ class _Serving:
             self.configure(Config.read(json.loads(body)))
         elif method == "DELETE":
             self.reset()
-        _send(writer, 200, json.dumps({**self.counts, "requests": self.requests}).encode())
+        _send(writer, 200, json.dumps(self.requests if method == "POST" else self.counts).encode())
 
     async def _complete(self, writer: asyncio.StreamWriter, body: Json, headers: dict[str, str]) -> bool:
         """Answers one request; whether the connection lives on."""
@@ -370,19 +370,19 @@ class Server:
 
     def stats(self) -> Json:
         """`prompt_tokens`, `cached_tokens`, `completion_tokens`, `lost_tokens`, `answers`, `most_at_once`."""
-        return self._control("GET")
+        found: Json = self._control("GET")
+        return found
 
     def requests(self) -> list[Json]:
         """Every request: `number`, `body`, `status`, `fault`, and when it `came` and its answer `left`."""
-        found: list[Json] = self.stats()["requests"]
+        found: list[Json] = self._control("POST")
         return found
 
-    def _control(self, method: str, data: Json | None = None) -> Json:
+    def _control(self, method: str, data: Json | None = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
         request = urllib.request.Request(f"{self.origin}/control", body, method=method)
         with urllib.request.urlopen(request) as response:
-            answer: Json = json.load(response)
-            return answer
+            return json.load(response)
 
 
 if __name__ == "__main__":

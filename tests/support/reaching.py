@@ -95,6 +95,8 @@ PROCESSES = {
     "has memory under a name": "name = '/dev/shm/adaptive-step'; open(name, 'w').close(); os.unlink(name)",
     "has memory that counts for nobody": "os.memfd_create('x')",
     "has a large buffer": "socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)",
+    "has files that only a message holds": "a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [0])",
+    "has a thread with files of its own": "system(56, 0x100 | 0x800 | 0x10000, 0, 0, 0, 0)",
     "has a large pipe": "fcntl.fcntl(os.pipe()[1], 1031, 2**17)",
     "has a key that others read": "system(250, 0, -3, 1)",
     "has memory of which it is told": "system(323, 1)",
@@ -145,7 +147,7 @@ TRACING = {
 UNCONTROLLED = {
     "has another view of the system", "names a file by a handle", "has the kernel do its calls",
     "lowers its parent's priority", "moves its parent to one core", "asks the host of its machine",
-    "has memory of which it is told",
+    "has memory of which it is told", "has a thread with files of its own",
 }  # fmt: skip
 """What not every system, or not every user, is able to do anyway."""
 
@@ -171,6 +173,13 @@ UNCOUNTED = {
             number = os.open(f'{temp}/x', os.O_RDWR | os.O_CREAT); os.unlink(f'{temp}/x')
             os.write(number, b'x' * (2**24 - 1))
             libc.mmap(None, ctypes.c_size_t(2**24 - 1), 3, 1, number, ctypes.c_long(0)); os.close(number)
+    """,
+    "files of which little is mapped": """
+        libc.mmap.restype = ctypes.c_void_p
+        for _ in range(count):
+            number = os.open(f'{temp}/x', os.O_RDWR | os.O_CREAT); os.unlink(f'{temp}/x')
+            os.write(number, b'x' * (2**24 - 1))
+            libc.mmap(None, ctypes.c_size_t(4096), 3, 1, number, ctypes.c_long(0)); os.close(number)
     """,
     "threads": """
         threading.stack_size(2**15)

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -72,8 +72,8 @@ outputs:
 - {{name: S0, dtype: fp32, dims: [M], data_transform: ["input_data['E0'] * {factor}"]}}
 """
 GROWTH = 1.25
-"""Times the memory, or the open files, of the run's second quarter that its last one may have."""
-LONG = 9000
+"""Times the memory, or the open files, of the second quarter of the samples that the last one may have."""
+LONG = 3000
 """Samples from which on a run says something of growth."""
 
 
@@ -109,18 +109,20 @@ def write_tasks(folder: Path) -> Path:
 
 
 class Watch(threading.Thread):
-    """Notes the memory and the open files of this process every half second, until stopped."""
+    """Notes memory and open files of this process every half second, until stopped, and how many samples it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: Callable[[], int]) -> None:
         super().__init__(daemon=True)
-        self.seen: list[tuple[int, int]] = []
+        self.seen: list[tuple[int, int, int]] = []
+        self._samples = samples
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
         from pipeline.verification.isolation import processes
 
         while not self._stop_asked.wait(0.5):
-            self.seen.append((processes.memory(os.getpid()), len(list(Path("/proc/self/fd").iterdir()))))
+            files = len(list(Path("/proc/self/fd").iterdir()))
+            self.seen.append((processes.memory(os.getpid()), files, self._samples()))
 
     def stop(self) -> None:
         self._stop_asked.set()
@@ -128,20 +130,18 @@ class Watch(threading.Thread):
 
     def growth(self) -> tuple[float, float]:
         """Means of the last quarter over those of the second, of memory and of open files."""
-        if len(self.seen) < 4:
-            return 1.0, 1.0
         _, early, _, late = self.quarters()
-        return late[0] / early[0], late[1] / early[1]
+        return late[0] / max(1.0, early[0]), late[1] / max(1.0, early[1])
 
     def quarters(self) -> list[tuple[float, float]]:
-        """Means over each quarter of the run: bytes of memory, and open files."""
-        quarter = max(1, len(self.seen) // 4)
-        parts = [self.seen[start : start + quarter] for start in range(0, 4 * quarter, quarter)]
-        return [
-            (sum(memory for memory, _ in part) / len(part), sum(files for _, files in part) / len(part))
-            for part in parts
-            if part
-        ]
+        """Means over each quarter of the samples, without what comes before and after: bytes, and open files."""
+        most = max((samples for *_, samples in self.seen), default=0)
+        found = []
+        for quarter in range(4):
+            part = [each for each in self.seen if 0 < each[2] < most and 4 * each[2] // most == quarter]
+            memory, files = (sum(each[index] for each in part) / max(1, len(part)) for index in (0, 1))
+            found.append((memory, files))
+        return found
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,9 @@ def soak(samples: int, folder: Path, options: Sequence[str] = ()) -> Report:
     from tests.support.lm_server import Server
 
     each = max(1, round(samples / len(SNIPPETS) / 3))
-    before, watch, start = _below_servers(), Watch(), time.monotonic()
+    before, start = _below_servers(), time.monotonic()
     with Server(answers="tests.support.soaking:answer", faults=faults()) as server:
+        watch = Watch(lambda: int(server.stats()["answers"]))
         watch.start()
         asked = ["--tasks", str(write_tasks(folder / "tasks")), "--optimizer", "none", "--lm", "openai/soak", "--json"]
         asked += ["--api-base", server.address, "--samples", str(each), "--temperatures", "0.4,0.7,1.0"]

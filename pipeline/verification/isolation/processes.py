@@ -147,7 +147,8 @@ def threads(pid: int) -> int:
 def unnamed(pids: Iterable[int], folder: Path | None) -> int:
     """The bytes of files without a name that processes have open, or have mapped if they were in this folder.
 
-    Each file counts once; those of a process that may not be looked at do not.
+    Each file counts once, one that is mapped alone as the longest possible; those of a process that may not be looked
+    at do not count.
     """
     found: dict[tuple[int, int], int] = {}
     for pid in pids:
@@ -157,21 +158,20 @@ def unnamed(pids: Iterable[int], folder: Path | None) -> int:
                     known = entry.stat()
                     if stat.S_ISREG(known.st_mode) and not known.st_nlink:
                         found[known.st_dev, known.st_ino] = 512 * known.st_blocks
-        for inode, size in _mapped(pid, folder) if folder else ():
-            found.setdefault(inode, size)
+        for inode in _mapped(pid, folder) if folder else ():
+            found.setdefault(inode, FILE_BYTES)
     return sum(found.values())
 
 
-def _mapped(pid: int, folder: Path) -> Iterator[tuple[tuple[int, int], int]]:
-    """What a process has mapped of files in a folder that have no name any more: which, and how many bytes."""
+def _mapped(pid: int, folder: Path) -> Iterator[tuple[int, int]]:
+    """The files in a folder that a process has mapped, perhaps a part of them, and that have no name any more."""
     inside = f" {folder}/".encode()
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
             if line.endswith(b" (deleted)") and inside in line:
-                place, _, _, device, inode = line.split()[:5]
-                start, end = (int(each, 16) for each in place.split(b"-"))
+                device, inode = line.split()[3:5]
                 major, minor = (int(each, 16) for each in device.split(b":"))
-                yield (os.makedev(major, minor), int(inode)), end - start
+                yield os.makedev(major, minor), int(inode)
 
 
 def processor_time(pid: int) -> float:

@@ -34,8 +34,8 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 _NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """Flags of `clone` for new namespaces; 0x80 is no flag of it, but of its successor."""
-_SIBLING = 0x00008000
-"""The flag of `clone` for a process beside the one that makes it, CLONE_PARENT."""
+_SIBLING, _THREAD, _FILES = 0x00008000, 0x00010000, 0x00000400
+"""Flags of `clone`: for a process beside the one that makes it, CLONE_PARENT, for a thread, and for the same files."""
 _SET_ID = 0o6000
 """The bits of a file's mode with which it runs with its owner's or its group's rights."""
 _MAKES = os.O_CREAT | 0o20000000
@@ -101,7 +101,11 @@ def _open(index: int, *, truncation: bool) -> list[Instruction]:
 def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[Instruction]]:
     """The calls that depend on their arguments; see `program`."""
     found = {
-        "clone": [_argument(0), (_AND, 0, 0, (_NAMESPACES & ~0x80) | _SIBLING), (_EQUAL, 0, 1, 0), _PASS, _refuse()],
+        # A thread with open files of its own would hide them from the warden.
+        "clone": [
+            *(_argument(0), (_AND, 0, 0, (_NAMESPACES & ~0x80) | _SIBLING), (_EQUAL, 1, 0, 0), _refuse()),
+            *(_argument(0), (_AND, 0, 0, _THREAD | _FILES), (_EQUAL, 0, 1, _THREAD), _refuse(), _PASS),
+        ],
         "clone3": [_refuse(errno.ENOSYS)],  # its flags are out of a filter's sight; the C library then uses clone
         "openat2": [_refuse(errno.ENOSYS)],  # likewise
         "memfd_create": [_refuse(errno.ENOSYS)],  # memory that is in no process's account

@@ -13,8 +13,9 @@ _X86_64 = {
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_open": 434, "pidfd_getfd": 438,
     "pidfd_send_signal": 424, "kcmp": 312, "process_madvise": 440, "process_mrelease": 448, "move_pages": 279,
     "migrate_pages": 256, "ioprio_set": 251,
-    # sockets, a pair of them excepted, whose buffers stay small
-    "setsockopt": 54, "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
+    # sockets, a pair of them excepted, whose buffers stay small and pass no open files on, which nobody would see
+    "sendmsg": 46, "sendmmsg": 307, "setsockopt": 54, "socket": 41, "connect": 42, "bind": 49, "listen": 50,
+    "accept": 43, "accept4": 288,
     # messages, semaphores and memory that outlive a process, or that others reach
     "mq_open": 240, "mq_unlink": 241, "mq_timedsend": 242, "mq_timedreceive": 243, "mq_notify": 244,
     "mq_getsetattr": 245, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "semget": 64, "semop": 65,
@@ -51,8 +52,9 @@ _AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_open": 434, "pidfd_getfd": 438,
     "pidfd_send_signal": 424, "kcmp": 272, "process_madvise": 440, "process_mrelease": 448, "move_pages": 239,
     "migrate_pages": 238, "ioprio_set": 30,
-    # sockets, a pair of them excepted, whose buffers stay small
-    "setsockopt": 208, "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
+    # sockets, a pair of them excepted, whose buffers stay small and pass no open files on, which nobody would see
+    "sendmsg": 211, "sendmmsg": 269, "setsockopt": 208, "socket": 198, "connect": 203, "bind": 200, "listen": 201,
+    "accept": 202, "accept4": 242,
     # messages, semaphores and memory that outlive a process, or that others reach
     "mq_open": 180, "mq_unlink": 181, "mq_timedsend": 182, "mq_timedreceive": 183, "mq_notify": 184,
     "mq_getsetattr": 185, "msgget": 186, "msgsnd": 189, "msgrcv": 188, "msgctl": 187, "semget": 190, "semop": 193,
