@@ -255,12 +255,16 @@ def _of_lm(wrong: Sequence[Attempt], proposer: ProposerKind) -> Iterator[str]:
     truncated = sum(any(count.truncated for count in attempt.tokens.values()) for attempt in wrong)
     failed = [f"{stages[stage]} {words}" for stage, words in _FAILED.items() if stages[stage]]
     cut = [f"{truncated} were cut off at --max-tokens"] if truncated else []
-    yield f"of {counted(len(wrong), 'wrong answer')} of the LM {', '.join([*failed, *cut])}"
+    yield f"of {counted(len(wrong), 'wrong answer')} of the LM: {', '.join([*failed, *cut])}"
     unwritten = stages["parse"] + stages["type"]
     if proposer != "typed" and 2 * unwritten >= len(wrong):
         yield (
             "the LM does not write the language well: `--proposer typed` has it choose each line among those that types"
             " allow, and `--prompt short` leaves more room in a small context"
+        )
+    elif proposer == "typed" and 2 * stages["parse"] >= len(wrong):
+        yield (
+            "most answers were none of the lines: use a server that holds an LM to them, by a grammar or a JSON schema"
         )
     elif truncated and 2 * truncated >= len(wrong):
         yield "most answers were cut off: raise --max-tokens, or use `--proposer typed`, whose lines are short"

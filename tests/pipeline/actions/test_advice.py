@@ -127,7 +127,7 @@ def hints(stages: list[str], proposer: ProposerKind, truncated: int = 0) -> str:
 def test_an_lm_that_writes_no_programs_is_told_how_to_be_helped() -> None:
     """By how its answers fail; nothing is said of drafts, nor of what the task lacks."""
     text = hints(["parse"] * 5 + ["type", "value"], "predict", truncated=3)
-    assert "of 7 wrong answers of the LM 5 are no program, 1 break a rule of types, 1 compute other values" in text
+    assert "of 7 wrong answers of the LM: 5 are no program, 1 break a rule of types, 1 compute other values" in text
     assert "3 were cut off at --max-tokens" in text and "`--proposer typed`" in text
     assert "draft" not in text and "recognized" not in text and "helper" not in text
 
@@ -136,6 +136,8 @@ def test_an_lm_that_writes_wrong_programs_needs_to_learn() -> None:
     """Well-typed answers are no matter of syntax, so that another proposer is not advised."""
     text = hints(["value"] * 3, "typed")
     assert "--experience" in text and "--proposer typed" not in text and "--refine" not in text
+    text = hints(["parse", "parse", "value"], "typed")
+    assert "of 3 wrong answers of the LM: 2 are no program" in text and "were none of the lines" in text
     assert "--refine 2" in hints(["value"] * 3, "predict")
 
 
