@@ -32,7 +32,7 @@ _NOTHING = "(nothing)"
 
 NextLines = Callable[[Any, str, int], Sequence[str]]
 """Of a task, the lines of a program so far, and how many functions it may apply again: what may follow, none after a
-whole program."""
+whole program. A `ValueError` says that no program begins so."""
 
 
 class LineAdapter(YAMLAdapter):
@@ -66,8 +66,17 @@ class LineAdapter(YAMLAdapter):
         task, text, kind = inputs["task"], "", _kind(lm)
         shown = shown_task(task) if isinstance(task, Task) else task
         prompt, repeats, thinks = self.format(signature, demos, inputs), _repeats(lm), False
+        open_: list[tuple[str, Sequence[str]]] = []
+        back = 1
         for _ in range(MOST_LINES):
-            choices = self._next_lines(shown, text, repeats)
+            try:
+                choices = self._next_lines(shown, text, repeats)
+            except ValueError:
+                if not open_:
+                    break
+                kept = max(len(open_) - back, 0)
+                (text, choices), back = open_[kept], 2 * back
+                del open_[kept:]
             if not choices:
                 break
             if len(choices) == 1:
@@ -78,9 +87,11 @@ class LineAdapter(YAMLAdapter):
             if place is None and not thinks and kind not in CONTINUING:
                 thinks = True
                 answer, place = one.asked(lm, lm_kwargs, signature, limited=False)
-            text += f"{(answer if place is None else choices[place]).strip()}\n"
             if place is None:
+                text += f"{answer.strip()}\n"
                 break
+            open_.append((text, [*choices[:place], *choices[place + 1 :]]))
+            text += f"{choices[place].strip()}\n"
         if isinstance(task, Task):
             text = restored(task, text)
         return [{name: text if name == "impl" else "" for name in signature.output_fields}]

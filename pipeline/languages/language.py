@@ -329,7 +329,7 @@ class ListsNextLines(Protocol):
         `repeats` bounds how often functions are applied again over the whole program, if it can be finished so.
 
         Raises:
-            ValueError: The text is not the beginning of a program.
+            ValueError: The text is not the beginning of a program, or of none that can be finished.
         """
 
     def as_lines(self, task: Any, text: str) -> str:

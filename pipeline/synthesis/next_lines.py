@@ -75,7 +75,8 @@ class NextLines:
                 program with so few; by default as many as functions, and one more.
 
         Raises:
-            ValueError: The text is not the beginning of a well-typed program, or gives two streams one name.
+            ValueError: The text is not the beginning of a well-typed program, or of none that can be finished within
+                the limits, or it gives two streams one name.
         """
         program = PartialProgram.read(text, self._scope, self._space)
         if program.returned:
@@ -85,7 +86,10 @@ class NextLines:
         # Outputs that are constant along a dim are there, but less likely meant: other lines may follow, too.
         found = found or [*returns, *self._applied(program, repeats)]
         # The look-ahead may have been wrong: what is left is then left over.
-        return tuple(found or dict(self._returns(program, set())))[:MOST_LINES]
+        found = found or [*dict(self._returns(program, set()))]
+        if not found:
+            raise ValueError("no line fits: the program can't be finished")
+        return tuple(found)[:MOST_LINES]
 
     def _left(self, program: PartialProgram) -> set[Value] | None:
         """The values that have to be returned, as nothing uses them; None while a function is missing."""

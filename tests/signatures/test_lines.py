@@ -79,6 +79,21 @@ def test_an_lm_that_thinks_first_gets_the_room_for_it() -> None:
     assert [request.config.max_tokens for request in engine.requests] == [8, None, None]
 
 
+def test_where_no_line_fits_the_last_choice_is_taken_back() -> None:
+    """And made again among the others, without a request where a single one is left; then the last two choices."""
+    lines = {"": ("a", "b", "c"), "b\n": ("d", "e")}
+
+    def following(task: Any, text: str, repeats: int) -> tuple[str, ...]:
+        if text in ("a\n", "b\nd\n"):
+            raise ValueError("no line fits")
+        return lines.get(text, ())
+
+    engine = Engine("1", "1", "1")
+    (answer,) = LineAdapter(following)(dspy.LM("scripted", engine=engine, cache=False), {}, Propose, [], {"task": TASK})
+    assert answer["impl"] == "c\n" and len(engine.requests) == 3
+    assert texts(engine.requests[1])[-1][1].endswith("1. b\n2. c\n\nAnswer with one number only.")
+
+
 def test_demonstrations_are_shown_as_the_lines_to_choose_from() -> None:
     """Their programs go through the language's own form."""
     engine = Engine("2")
