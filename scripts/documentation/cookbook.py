@@ -23,10 +23,10 @@ ORDER = (
 INTRODUCTION = """\
 # Cookbook
 
-What seems impossible in a language without indices, conditions and loops, and how to express it. Each recipe is a task
-file with its program: copy it, change it, and verify it with `python -m pipeline.verify FILE`. The tests verify every
-recipe, and the pages and pictures are generated from the files. In a picture, primitives are boxes, and each edge is a
-stream with its element type and dims, innermost first.
+STeP has no indices, conditions or loops. These recipes express them. Each recipe is a task file with its program: copy
+it, change it, and verify it with `python -m pipeline.verify FILE`. The tests verify every recipe, and the pages and
+pictures are generated from the files. In a picture, primitives are boxes, and each edge is a stream with its element
+type and dims, innermost first.
 """
 
 

@@ -23,9 +23,8 @@ INTRODUCTION = """\
 # Commands
 
 `python -m pipeline.COMMAND`, or `adaptive-step COMMAND` where the project is installed. Every command answers `--help`.
-Exit codes: 0 when it did its job, 1 when the answer is no (a program fails verification, no solution was found), 2 for
-bad usage or a bad file, 3 when the LM or the record
-cannot be used, 130 when interrupted.
+Exit codes: 0, success; 1, the answer is no (a program fails verification, no solution was found); 2, bad usage or a bad
+file; 3, the LM, the record or the cluster cannot be used; 4, a verdict is unknown; 130, interrupted.
 """
 
 
@@ -58,7 +57,3 @@ def usage(name: str) -> str:
         command, env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}, capture_output=True, text=True, check=True
     )
     return done.stdout
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

@@ -87,13 +87,13 @@ class Example:
 
 EXAMPLES: dict[str, list[Example]] = {
     "Map": [
-        Example(p.Map(DOUBLE), (MATRIX,), "The function meets one value after the other; stop tokens pass unchanged."),
+        Example(p.Map(DOUBLE), (MATRIX,), "The function takes one value after the other; stop tokens pass unchanged."),
         Example(p.Map(PRODUCT), (MATRIX, stream([[5, 6], [7, 8]])), "A tuple of streams is zipped first."),
     ],
     "Zip": [Example(p.Zip(), (ROW, stream([7, 8, 9])), "Values are paired; both streams stop at the same places.")],
     "Accum": [
-        Example(p.Accum(ADD, 1), (MATRIX,), "Each `S1` gives way to the sum of the row that it closes."),
-        Example(p.Accum(ADD, 1), (CUBE,), "Of a stream of higher rank, each stop loses one level."),
+        Example(p.Accum(ADD, 1), (MATRIX,), "The sum of each row replaces the `S1` that closes it."),
+        Example(p.Accum(ADD, 1), (CUBE,), "In a stream of higher rank, each stop loses one level."),
         Example(p.Accum(ADD, 2), (CUBE,), "With `b=2`, the two inner dims are folded in stream order."),
     ],
     "Scan": [
@@ -124,10 +124,12 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "Bufferize": [
         Example(p.Bufferize(1), (MATRIX,), "Each row becomes one element, which a function can read at once."),
-        Example(p.Bufferize(2), (CUBE,), "With `a=2`, each matrix does."),
+        Example(p.Bufferize(2), (CUBE,), "With `a=2`, each matrix becomes one element."),
     ],
-    "Streamify": [Example(p.Streamify(), (BUFFERS,), "The inverse: the buffer's dims become the innermost dims.")],
-    "Copy": [Example(p.Copy(), (ROW,), "The only way to use a stream twice.")],
+    "Streamify": [
+        Example(p.Streamify(), (BUFFERS,), "The inverse of Bufferize: the buffer's dims become the innermost dims.")
+    ],
+    "Copy": [Example(p.Copy(), (ROW,), "Only a Copy allows a second use of a stream.")],
     "Partition": [
         Example(
             p.Partition(sympy.Integer(2)),
@@ -163,12 +165,12 @@ SUMMARIES = {
     "Flatten": "merges neighboring dims.",
     "Reshape": "splits dims into groups.",
     "Repeat": "emits each element several times.",
-    "RepeatRef": "repeats each element for the row of a reference that it belongs to.",
+    "RepeatRef": "repeats each element along its row of a reference.",
     "Bufferize": "stores inner dims as one element, a Buffer.",
     "Streamify": "turns a Buffer's dims into dims of the stream.",
     "Copy": "makes two streams of one.",
     "Partition": "routes slices of a stream to several streams, by an index of multihots.",
-    "Merge": "gathers routed streams again, and folds what belongs together.",
+    "Merge": "gathers routed streams again, and folds slices of the same index element.",
     "Identity": "passes its stream on.",
 }
 INTRODUCTION = """\

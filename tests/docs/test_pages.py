@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from pipeline.cli.options import Parser
 from pipeline.languages import language as seam
 from step_runtime import loads_task, verify
 from step_runtime.base.syntax import BUILTINS
@@ -14,12 +20,12 @@ from step_runtime.primitives import PRIMITIVES
 from step_runtime.program.limits import Limits
 from tests.support.paths import PROJECT
 
-PAGES = [
-    PROJECT / "README.md",
+CURRENT = [
+    *sorted(PROJECT.glob("*.md")),
     *sorted((PROJECT / "docs").rglob("*.md")),
-    *sorted((PROJECT / "experiments").rglob("*.md")),
-    PROJECT / "benchmarks" / "README.md",
+    *(PROJECT / folder / "README.md" for folder in ("benchmarks", "data/language-template", "tests/support")),
 ]
+PAGES = [*CURRENT, *sorted((PROJECT / "experiments").rglob("*.md"))]
 MADE_BY_THE_BUILD = {"commands.md"}
 
 
@@ -60,8 +66,42 @@ def test_the_page_on_languages_names_all_that_one_may_offer() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_lead_to_files_and_headings(page: Path) -> None:
     """Those within the project."""
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    missing = [link for link in links if not (page.parent / link).exists()]
-    assert [link for link in missing if Path(link).name not in MADE_BY_THE_BUILD] == []
+    broken = []
+    for link, _, heading in re.findall(r"\]\(([^)#:\s]*)(#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+        target = page.parent / link if link else page
+        if target.name not in MADE_BY_THE_BUILD and not (
+            target.exists() and (not heading or heading in headings(target))
+        ):
+            broken.append(f"{link}#{heading}")
+    assert broken == []
+
+
+def headings(page: Path) -> list[str]:
+    """The addresses of a page's headings, as MkDocs and GitHub give them."""
+    named = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in named]
+
+
+class Parsed(Exception):
+    """A command line was accepted."""
+
+
+def accept(parser: Parser, argv: Sequence[str] | None) -> NoReturn:
+    parser.parse_args(argv)
+    raise Parsed
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: page.relative_to(PROJECT).as_posix())
+def test_commands_shown_have_these_options(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of a page that starts a module names one that exists, and options that it takes."""
+    monkeypatch.setattr(Parser, "given", accept)
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ").replace("adaptive-step ", "python -m pipeline.")
+    text = re.sub(r"--language (NAME|mine|stack)\b", "--language step", text)
+    for module, rest in re.findall(r"^(?:[A-Z_]+=\S* *|    )*python -m (\S+)(.*)$", text, re.MULTILINE):
+        if module.startswith("pipeline.") and "$" not in rest:
+            with pytest.raises((Parsed, SystemExit)):
+                import_module(module).main(shlex.split(rest, comments=True))
+        else:
+            assert find_spec(module) is not None, f"{module}{rest}"
