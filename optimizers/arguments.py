@@ -135,7 +135,7 @@ def named_examples(
         key = _key(place, example, task_key)
         if key in named and str(to_jsonable(named[key].inputs())) != str(to_jsonable(example.inputs())):
             same = f"{name}[{list(named).index(key)}] and {place} are both named {key!r} by Domain.task_key"
-            raise ValueError(f"{same}, which must give different names to different inputs")
+            raise ValueError(f"{same}; expected different names for different inputs")
         named[_apart(key, named)] = example
     return named
 
@@ -144,7 +144,7 @@ def _inputs(place: str, example: dspy.Example) -> set[str]:
     try:
         return set(example.inputs().keys())
     except ValueError:
-        raise ValueError(f"{place}: which of its fields are inputs is not set; use example.with_inputs(...)") from None
+        raise ValueError(f"{place}: its input fields are not set; use example.with_inputs(...)") from None
 
 
 def _key(place: str, example: dspy.Example, task_key: Callable[[dspy.Example], Any]) -> str:

@@ -89,7 +89,7 @@ class Baseline(DrivenOptimizer):
         if self._tuned is not None:
             return self._tuned
         if not hasattr(type(run.program), "forward"):
-            raise ValueError(f"{self.name}: DSPy's optimizers need a program with forward, this one has only aforward")
+            raise ValueError(f"{self.name}: DSPy's optimizers need a program with forward, not only aforward")
         trainset = [task.example for task in run.tasks.values()]
         valset = [task.example for task in validation] or trainset
         tuning = Tuning(run)

@@ -91,7 +91,7 @@ def attach_experience(error: BaseException, experience: Any) -> None:
     """Makes the record of a run the `experience` of the exception that ended it, and says so in its traceback."""
     with contextlib.suppress(AttributeError, TypeError):  # a class may allow no attributes
         error.experience = experience  # type: ignore[attr-defined]
-        note = "What was sampled until then is in the `experience` of this exception."
+        note = "Samples until then are in the `experience` of this exception."
         if experience.attempts and note not in getattr(error, "__notes__", ()):
             error.add_note(note)
 

@@ -65,7 +65,7 @@ def representative(
         )
         if domain.confirm is None or domain.confirm(task.example, answer.outputs):
             return answer
-        logger.warning("%s: an answer that had passed does not pass alone; another one is chosen", task.key)
+        logger.warning("%s: an answer that had passed does not pass alone; another answer is chosen", task.key)
         candidates.remove(answer)
     return None
 
@@ -203,7 +203,7 @@ class Solutions:
         for key, verdict in zip(own, found, strict=False):
             self.entries[key] = replace(self.entries[key], held_out=verdict)
             if verdict is not None and verdict.answer == "failed":
-                logger.warning("%s: its answer falls on what was held out: %s", key, verdict.reason)
+                logger.warning("%s: its answer fails on held-out data: %s", key, verdict.reason)
         judged = zip(others, found[len(own) :], strict=True)
         self.refused = {key: verdict for key, verdict in judged if verdict is not None}
 

@@ -55,7 +55,7 @@ class GenerateOptions(Config):
     force: bool = option(False, "overwrite existing files")
     objective: Objective = option(
         "correctness",
-        "the verified program to offer: the cheapest by a figure, for which solved tasks are searched, too; or, by"
+        "the verified program to offer: the cheapest by a figure, which also searches solved tasks; or, by"
         " `correctness`, the first found. The costs of the alternatives are shown",
     )
     as_json: Json = False
@@ -74,19 +74,19 @@ class SearchConfig(Config):
     max_minutes: Positive | None = option(None, "per task (default: 2)", "X")
     split: When = SYNTHESIS.option(
         "late",
-        "when a task is split into sub-tasks along what its reference computes on its way, which are solved and"
-        " composed: after half of the time for the search, and after a minute at most; instead of it; or not at all",
+        "when to split a task into sub-tasks, at intermediate values of its reference: `late`, after half of the"
+        " search's time or a minute, whichever is sooner; `first`, in place of the search; `never`",
     )
     subtasks: str | None = SYNTHESIS.option(
         None,
-        "write the sub-tasks of a split to DIR/TASK.split, as task files; those that are there already, whoever edited"
-        " them, are tried first",
+        "write the sub-tasks of a split to DIR/TASK.split, as task files; existing files, edited or not, are tried"
+        " first",
         "DIR",
         check=writable_folder,
     )
     library: str | None = SYNTHESIS.option(
         None,
-        "a folder of solved sub-tasks, whose programs serve where a sub-task computes the same; solved ones are added",
+        "a folder of solved sub-tasks: equal sub-tasks reuse their programs, and new solutions are added",
         "DIR",
         check=writable_folder,
     )

@@ -43,7 +43,7 @@ class ServerOptions(Config):
     program: str | None = option(
         None, "a compiled program, whose demonstrations are shown as examples, and which `generate` samples", "FILE"
     )
-    max_minutes: Positive = option(2.0, "the most that a call of `generate` may take", "X")
+    max_minutes: Positive = option(2.0, "maximum time of a call of `generate`", "X")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -33,11 +33,13 @@ says so), 2 a bad option or file, 3 the LM can't be used, 130 interrupted"""
 class SkillOptions(Config):
     """The content of the skill, and whether it is measured."""
 
-    output: str = output_option("the folder of the skill, whose name it bears", "DIR", writable_folder, required=True)
+    output: str = output_option(
+        "the folder of the skill; its name is the skill's name", "DIR", writable_folder, required=True
+    )
     language: LanguageName = None
     program: str | None = option(None, "a compiled program, whose verified solutions the skill shows", "P")
     force: bool = option(False, "overwrite an existing skill")
-    measure: bool = option(False, "measure it for an LM, and write the figures into it")
+    measure: bool = option(False, "measure the skill's gain for an LM, and write the figures into the skill")
     tasks: Tasks = None
     lm: str | None = LM.option(None, "a DSPy/LiteLLM model string (default: embedded)", "MODEL")
     tracking_uri: TrackingURI = None

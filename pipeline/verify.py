@@ -59,12 +59,12 @@ class VerifyOptions(Config):
     language: LanguageName = None
     dtype: FloatType = option("float64", "the floating type to compute in")
     explain: bool = option(False, "print every stream with its element type and dims")
-    values: bool = option(False, "if values are wrong, print the first stream unlike any in the reference")
+    values: bool = option(False, "if values are wrong, print the first stream that matches no value of the reference")
     exact: bool = option(
         False, "prove that programs that pass equal the reference for all inputs at the sizes, in exact arithmetic"
     )
     mutants: bool = option(
-        False, "name mutants that the task does not tell from its right program, and a change to the task that does"
+        False, "name mutants that pass like the right program, and a change to the task that kills each"
     )
     no_stress: bool = option(
         False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"

@@ -138,7 +138,7 @@ def _of_error(error: Exception, case: Case, text: str) -> Diagnostic:
     sizes = (f"where {_sizes(case)}",)
     if blocked := [each for each in _NOTED if each.kernel == "deadlock"]:
         waits = tuple(f"line {each.line}: {each.message}" for each in blocked)
-        message = "all kernels wait: a block that one waits for is never pushed, or a full buffer is never popped"
+        message = "all kernels wait: a block that a kernel waits for is never pushed, or a full buffer is never popped"
         return Diagnostic("run", "deadlock", message, _line(text, blocked[0].line), (*waits, *sizes))
     cause = [*_chain(error)][-1]
     message = str(cause).partition("\n\nDetails:")[0]

@@ -271,7 +271,7 @@ def _of_lm(wrong: Sequence[Attempt], proposer: ProposerKind) -> Iterator[str]:
     if 2 * stages["affine"] >= len(wrong):
         yield "most answers lack Copies only: `--guardian compiler` inserts them without a request"
     if 2 * unwritten < len(wrong):
-        own = "" if proposer == "typed" else ", `--refine 2` to have it repair what the verifier says"
+        own = "" if proposer == "typed" else ", `--refine 2` to have it repair the verifier's findings"
         yield (
             "the LM writes programs that compute something else: give it more to learn from (--samples, an"
             f" --experience of similar tasks){own}, or a larger model"

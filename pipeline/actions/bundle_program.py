@@ -143,8 +143,8 @@ def _claims(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
         yield _same("held out", bundle.held_out.answer, again.answer if again else "not judged")
     yield _same("cost", bundle.cost, found.cost)
     if (folder / TEST).is_file() or found.test is not None:
-        yield _same("tests", found.test, _text(folder / TEST), "the script is not the one that its program gives")
-    yield _same("page", readme(bundle), _text(folder / README), "the page does not say what bundle.json says")
+        yield _same("tests", found.test, _text(folder / TEST), "the script differs from the script of its program")
+    yield _same("page", readme(bundle), _text(folder / README), "the page differs from bundle.json")
     own = {"adaptive-step": code_version(), **versions()}
     made = {name: version for name, version in bundle.made_by.items() if own.get(name) != version}
     differ = [f"{name} {version}, here {own.get(name)}" for name, version in made.items()]

@@ -205,7 +205,7 @@ class Kit:
             if language.key(program.task, found) != language.key(program.task, program.text):
                 return f"{program.place}: {found[:60]!r} is read, whose key is not that of {program.text[:60]!r}"
             if language.extract(found) != found:
-                return f"{program.place}: what was read is not read again as itself"
+                return f"{program.place}: the read program, read again, differs"
         return None
 
     def _hostile(self, shown: Shown, pool: WorkerPool) -> None:

@@ -193,7 +193,7 @@ def _reflection_lm(config: RunConfig) -> dspy.LM | None:
         raise UsageError(f"--reflection-lm: `{config.optimizer}` does not reflect; omit the option")
     model = config.reflection_lm or config.lm
     if config.optimizer in REFLECTING and is_embedded(model):
-        reason = "needs an LM that writes instructions, but the embedded one writes programs only"
+        reason = "needs an LM that writes instructions, but the embedded LM writes programs only"
         raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
     if not config.reflection_lm:
         return None

@@ -106,7 +106,7 @@ def run(name: str, sweep: Sweep, command: str) -> Exit:
             continue
         request = _matched(sweep, each, known)
         if request is None:
-            print_message(name, "left until the run to which it is matched has finished")
+            print_message(name, "waits for its matched run to finish")
             left = Exit.NO
             continue
         plan: Request | Resumed = _resumed(request, found.info.run_id) if found else request

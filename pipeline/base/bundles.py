@@ -77,5 +77,5 @@ class BundleOutput(Output):
     folder: str
     sha256: str = Field(description="Of `bundle.json`, which has the digests of all other files.")
     passed: bool = Field(description="Whether all that the bundle says holds.")
-    checks: tuple[BundleCheck, ...] = Field((), description="What was checked; empty for a bundle that was made.")
+    checks: tuple[BundleCheck, ...] = Field((), description="The checked files; empty for a new bundle.")
     bundle: Bundle

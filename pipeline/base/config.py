@@ -57,7 +57,7 @@ EARLIER_RUNS = OptionGroup("earlier runs (RUN is an id, or the beginning of an i
 
 def _no_search(text: str) -> str:
     if text == SEARCH:
-        hint = "it runs what it tries, so that pass@k does not apply: see pipeline.generate"
+        hint = "it verifies its own candidates, so pass@k does not apply: see pipeline.generate"
         raise ValueError(f"expected one of {', '.join(PROPOSERS)}, got {text!r} ({hint})")
     return text
 
@@ -80,8 +80,8 @@ class LMConfig(Config):
     )
     context: Count | None = LM.option(
         None,
-        "tokens that the LM reads and writes in one request; demonstrations that do not fit are left out, easiest"
-        " first (default: as the model's data or its server says, or its first refusal)",
+        "tokens of one request, prompt and answer; demonstrations that do not fit are left out, easiest first"
+        " (default: from the model's data, its server, or its first refusal)",
         "N",
     )
     max_demos: Natural | None = LM.option(None, "demonstrations in a prompt, at most; the hardest stay", "N")
@@ -106,14 +106,13 @@ class AgentConfig(Config):
     proposer: ProposerKind = AGENT.option(
         PROPOSERS[0],
         "`predict`, the program directly; `cot`, with reasoning first; `react`, in several turns with tools that"
-        " check types and shapes and verify on solved examples; `typed`, line by line, each chosen among those that"
-        " types allow",
+        " check types and shapes and verify on solved examples; `typed`, line by line, among the lines that types"
+        " allow",
         check=_no_search,
     )
     refine: Repairs = AGENT.option(
         0,
-        "let the LM repair a failed answer up to K times, given the verifier's diagnostics; it still counts as one"
-        " answer",
+        "let the LM repair a failed answer up to K times from the verifier's diagnostics; all count as one answer",
         "K",
     )
     prompt: PromptKind = AGENT.option(
@@ -139,7 +138,7 @@ class ClusterConfig(Config):
         check=cluster_address,
     )
     cluster_timeout: Positive = SAMPLING.option(
-        10.0, "seconds in which the cluster's address must answer as a scheduler", "SECONDS", resume="changed"
+        10.0, "seconds to wait for the cluster's scheduler", "SECONDS", resume="changed"
     )
 
 
@@ -159,7 +158,7 @@ class SamplingConfig(ClusterConfig):
     verdict_cache: str | None = SAMPLING.option(
         None,
         "keep verdicts in this folder, and verify no known program again; several runs may share it. Not for tasks"
-        " whose code reads anything outside their files (default: verdicts are kept until the run ends)",
+        " that read other files (default: verdicts are kept until the run ends)",
         "DIR",
         resume="changed",
         check=writable_folder,
@@ -171,7 +170,7 @@ class BudgetConfig(Config):
 
     max_tokens_total: Count | None = BUDGET.option(None, "prompt and completion tokens together", "N", resume="changed")
     max_usd: Positive | None = BUDGET.option(None, "requires a known price, or --price", "X", resume="changed")
-    max_minutes: Positive | None = BUDGET.option(None, "holds within a request, too", "X", resume="changed")
+    max_minutes: Positive | None = BUDGET.option(None, "also ends requests in flight", "X", resume="changed")
 
 
 class LearningConfig(Config):
@@ -192,7 +191,7 @@ class LearningConfig(Config):
     objective: Objective = SAMPLING.option(
         "correctness",
         "the preference among right answers: `correctness`, the shortest; or the cheapest by a figure of its cost"
-        " (docs/cost.md), for which solved tasks are sampled further until the budget ends, or no task gets cheaper",
+        " (docs/cost.md), which samples solved tasks further until the budget ends, or no task gets cheaper",
     )
     max_iterations: Count | None = BUDGET.option(
         None, "iterations, each a pass over the unsolved tasks", "N", resume="changed"
@@ -236,8 +235,8 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     match_tokens: str | None = BUDGET.option(
         None,
-        "as many tokens as a finished run took, as a control at equal cost: with `--optimizer none` or `--selection"
-        " resample`, a run goes on until then",
+        "stop at the tokens of a finished run, as a control at equal cost; with `--optimizer none` or `--selection"
+        " resample`, the run continues until then",
         "RUN",
     )
     experience: str | None = EARLIER_RUNS.option(
@@ -248,21 +247,20 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     teacher: Literal["search"] | None = EARLIER_RUNS.option(
         None,
-        "what solves tasks before the LM learns from their programs: `search`, without an LM; the LM is asked for the"
-        " other tasks only, and nothing that the teacher solves counts as solved",
+        "the solver of tasks from whose programs the LM learns: `search`, without an LM. The LM is asked for the"
+        " remaining tasks only, and tasks that the teacher solves never count as solved",
     )
     teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "the limit for one task of --teacher", "X")
 
     split: bool = SAMPLING.option(
         False,
-        "sub-tasks of tasks that an iteration leaves unsolved are sampled, too; a task is solved when a program that is"
-        " composed of theirs is verified (`adaptive` only)",
+        "sample sub-tasks of unsolved tasks too, and solve a task by composing their programs (`adaptive` only)",
     )
 
     register_as: str | None = option(
         None,
-        "also register the compiled program, and its prompts, in MLflow's registry, as a new version; the alias moves"
-        " to it, and `models:/NAME@ALIAS` names the program wherever a file may",
+        "also register the compiled program, and its prompts, in MLflow's registry, as a new version. The alias moves"
+        " to it; `models:/NAME@ALIAS` then serves in place of a file",
         "NAME[@ALIAS]",
         check=registered_name,
         resume="changed",

@@ -149,7 +149,7 @@ def _check_folders(path: Path) -> None:
     """Raises `OSError` if a folder on the way to a file is a link that neither this user nor the system has made."""
     for folder in path.absolute().parents:
         if folder.is_symlink() and folder.lstat().st_uid not in (0, os.getuid()):
-            raise OSError(f"{folder} is a link that is not this user's")
+            raise OSError(f"{folder} is another user's link")
 
 
 def _target(path: Path) -> Path:
@@ -164,6 +164,6 @@ def _target(path: Path) -> Path:
         if not stat.S_ISREG(found.st_mode):
             raise OSError("it is a link, and its target is not a regular file")
     if owners != {os.getuid()}:
-        raise OSError("it is a link that is not this user's, or to a file that is not")
+        raise OSError("it is another user's link, or leads to another user's file")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target

@@ -12,10 +12,10 @@ from pipeline.base.outputs import Output, Part
 class ConformanceCase(Part):
     """One thing that a language must keep, and whether it does."""
 
-    property: str = Field(description="What is tried, such as `oracles` or `keys`.")
-    name: str = Field(description="With what: a file below the language's folder, or a word.")
+    property: str = Field(description="The property under test, such as `oracles` or `keys`.")
+    name: str = Field(description="The subject: a file below the language's folder, or a word.")
     outcome: Literal["held", "broken", "skipped"]
-    message: str = Field("", description="What is wrong, or why it was skipped.")
+    message: str = Field("", description="The error, or the reason for skipping.")
     seconds: float = Field(0.0, description="Processor time of the verdict, in seconds.")
 
 
@@ -33,7 +33,7 @@ class LanguageCheckOutput(Output):
     broken: int
     skipped: int
     cold_seconds: float | None = Field(description="Wall time of the first verdict, its worker's start included.")
-    warm_seconds: float | None = Field(description="The median wall time of a later one.")
+    warm_seconds: float | None = Field(description="The median wall time of a later verdict.")
     cases: tuple[ConformanceCase, ...]
 
 

@@ -128,7 +128,7 @@ class SurvivingMutant(Part):
     kind: str
     text: str
     change: str = Field(description="To the task, that kills it; empty where nothing that was tried does.")
-    reason: str = Field(description="What it does wrong then, or why it is not proved to be the same function.")
+    reason: str = Field(description="Its error there, or the reason that no proof makes it the same function.")
 
 
 class MutationFigures(Part):
@@ -160,7 +160,7 @@ class ProgramVerdict(Part):
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
     exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
-    mutants: MutationFigures | None = Field(None, description="With `--mutants`, what became of them, if it passes.")
+    mutants: MutationFigures | None = Field(None, description="With `--mutants` and if it passes, their outcome.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
 
     @property
@@ -247,7 +247,7 @@ class OfferedProgram(Part):
 
     impl: str
     file: str | None = Field(description="Where it was written as an alternative; null for the first, see `files`.")
-    found_by: str = Field(description="What found it: an LM, `repair` or `search`.")
+    found_by: str = Field(description="The stage that found it: an LM, `repair` or `search`.")
     detail: str = Field(description="How, in words.")
     rewrites: tuple[str, ...] = Field(description="The rewrites that made it from the program found, in order.")
     cost: Mapping[str, float] | None = Field(description="Its figures on the default chip; null if unknown.")
@@ -316,7 +316,7 @@ class ComparisonOutput(Part):
     """The differences between two configurations, seed by seed."""
 
     configuration: str
-    less: str = Field(description="The configuration whose figures are subtracted.")
+    less: str = Field(description="The configuration that is subtracted.")
     pairs: int = Field(description="The number of pairs of finished runs whose other settings are equal.")
     differences: Mapping[str, Interval]
 

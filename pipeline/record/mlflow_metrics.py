@@ -174,7 +174,7 @@ def describe(experience: Experience) -> str:
     for entry in experience.entries:
         if entry.held_out is not None and entry.fallen:
             reason = cell(entry.held_out.reason)
-            lines += ["", f"{cell(entry.task_key)} falls on what was held out, and is not shown: {reason}."]
+            lines += ["", f"{cell(entry.task_key)} fails on held-out data, and is not shown: {reason}."]
     if experience.unsolved:
         unsolved = ", ".join(map(cell, experience.unsolved))
         lines += [*[""][: len(experience.entries)], f"Unsolved: {unsolved}."]

@@ -202,7 +202,7 @@ def _chosen(runs: Sequence[Run], wanted: Sequence[str]) -> list[Run]:
     if not wanted:
         recorded = [run for run in runs if run.data.metrics]
         if not recorded:
-            raise UsageError("no run is recorded yet; make one: python -m pipeline.compile --optimizer adaptive")
+            raise UsageError("no run is recorded yet; start with: python -m pipeline.compile --optimizer adaptive")
         return recorded
     chosen: dict[str, Run] = {}
     for text in wanted:

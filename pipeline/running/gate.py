@@ -65,7 +65,7 @@ class Gate:
     def _unfallen(self, experience: Experience) -> Experience:
         fallen = [entry.task_key for entry in experience.entries if entry.fallen]
         if fallen:
-            self.tell(f"not shown, as the programs fell on what was held out: {', '.join(map(visible, fallen))}")
+            self.tell(f"not shown, because the programs fail on held-out data: {', '.join(map(visible, fallen))}")
         return replace(experience, entries=tuple(entry for entry in experience.entries if not entry.fallen))
 
     def agent(self, agent: Agent, source: str) -> None:

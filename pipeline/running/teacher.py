@@ -48,7 +48,7 @@ def taught(request: Request, workers: Workers, tell: Callable[[str], None]) -> R
                 entries.append(_entry(task, outcome.impl, config.teacher))
     except TaskError as error:
         raise UsageError(str(error)) from None
-    tell(f"the teacher solved {len(entries)} of {len(tasks)}; the LM is asked for the others")
+    tell(f"the teacher solved {len(entries)} of {len(tasks)}; the LM is asked for the rest")
     return replace(request, experience=replace(before, entries=(*before.entries, *entries)))
 
 

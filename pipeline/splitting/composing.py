@@ -79,7 +79,7 @@ class _Composer:
         for part in parts:
             for spec in part.task.outputs:
                 if spec.name in self._makers or spec.name in scope.inputs:
-                    raise JointError(spec.name, "more than one part gives this stream")
+                    raise JointError(spec.name, "more than one part makes this stream")
                 self._makers[spec.name] = part
 
     def composition(self) -> Composition:
@@ -94,9 +94,9 @@ class _Composer:
         if name not in self._streams:
             part = self._makers.get(name)
             if part is None:
-                raise JointError(name, "no part gives this stream, and it is no input of the whole")
+                raise JointError(name, "no part makes this stream, and the task has no such input")
             if name in self._open:
-                raise JointError(name, "it is needed to make itself")
+                raise JointError(name, "it depends on itself")
             self._open.add(name)
             self._add(part)
         return self._streams[name]
@@ -127,7 +127,7 @@ class _Composer:
         if wrong:
             raise JointError(name, f"its program can't be read among the whole's names: {wrong[0].message}")
         own = {
-            place: self._coerced(each, types[each], f"the input of what makes {name}")
+            place: self._coerced(each, types[each], f"the input of the part that makes {name}")
             for place, each in enumerate(program.inputs)
         }
         try:

@@ -19,7 +19,7 @@ _REASONS = {
     "exhausted": "everything within reach was tried without success; the task may lack a helper function",
     "crashed": "the process crashed, in one of the task's functions or its reference",
     "killed": "something else killed the process, such as a machine that is out of memory; run it again",
-    "internal": "an error of the search itself, which is a bug",
+    "internal": "an error of the search itself, a bug",
 }
 
 

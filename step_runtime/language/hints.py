@@ -21,7 +21,7 @@ Advice = tuple[str, str | None]
 
 _ONLY = "a program only binds names to step.NAME(config).apply(stream) and returns streams"
 _IMPORT = ("imports are not part of the language", "leave it out; step, the functions and the dims are in scope")
-_DATA = "use Partition and Merge, or one of the task's functions, for what depends on data"
+_DATA = "use Partition and Merge, or one of the task's functions, for choices that depend on data"
 _NAMES = "use lists, tuples and names"
 _STATEMENTS: dict[type[ast.stmt], Advice] = {
     ast.Import: _IMPORT,

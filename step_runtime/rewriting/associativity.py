@@ -75,7 +75,7 @@ def unproved(fn: Fn, sizes: Sizes) -> str | None:
     if captures.opaque:
         return _REMEMBERS
     if any(_looks(getattr(source, "__code__", None)) for source in code.sources()):
-        return "its code looks at what its values are"
+        return "its code inspects its values"
     kinds = [each.kind for each in formats]
     try:
         with default_dtype(torch.float64):

@@ -70,7 +70,7 @@ class Symbolic:
         operands = [cls.of(arg, order) for arg in args]
         known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands):
-            raise Unproved(f"its code calls {name} of what is no number")
+            raise Unproved(f"its code calls {name} with a value that is not a number")
         return _FUNCTIONS[name](*known)
 
     def __getattr__(self, name: str) -> Callable[..., Symbolic]:
@@ -90,7 +90,7 @@ class Symbolic:
             return None
         for value in (one, two):
             if not isinstance(value, sympy.Symbol | sympy.Number) or self.kind == "bool":
-                raise Unproved("its code compares what it has computed")
+                raise Unproved("its code compares computed values")
         if not one.free_symbols and not two.free_symbols:
             return bool(one < two)
         for value, opposite in ((one, False), (two, True)):
@@ -111,7 +111,7 @@ class Symbolic:
         if "bool" in kinds:
             raise Unproved("its code computes with truth values")
         if value.has(sympy.nan, sympy.zoo):
-            raise Unproved("its code computes what is no number")
+            raise Unproved("its code computes a value that is not a number")
         return Symbolic(value, kind or ("float" if "float" in kinds else "int"), self._order)
 
 

@@ -119,7 +119,7 @@ def read_source(text: str, file: str, folder: Path | None) -> TaskSource:
     if not isinstance(path, str) or not path.strip():
         raise TaskError(f"{source.place((KEY,))}: expected the path of a functions file, found {shortened(repr(path))}")
     if folder is None:
-        raise TaskError(f"{source.place((KEY,))}: expected the functions in the text, as it is not read from a file")
+        raise TaskError(f"{source.place((KEY,))}: expected the functions in the text, because no file holds the task")
     functions = _functions(path, folder, source)
     entries = content.get("fns")
     origins: list[tuple[int | None, int | None]]

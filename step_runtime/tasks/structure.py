@@ -170,7 +170,7 @@ def _message(place: Location, item: ErrorDetails) -> str:
     if item["type"] == "missing":
         return f"this key is missing; expected {_expected(place)}"
     if item["type"] == "model_type" and place[0] == "fns" and isinstance(item["input"], str):
-        return f"expected a function; the name of one, {item['input']!r}, needs {KEY}, the file that has it"
+        return f"expected a function; a function's name, {item['input']!r}, needs {KEY}, the file that has it"
     expected = f"expected {_expected(place)}"
     if item["type"] == "value_error":
         expected = item["msg"].removeprefix("Value error, ")

@@ -149,7 +149,7 @@ class Task(_Strict):
     )
     stress: bool = Field(default=False, description="Whether a program that fails on stress inputs fails the task.")
     limits: dict[Figure, DimText] = Field(
-        default_factory=dict, description="What a program may cost at most, by figure: numbers or polynomials in dims."
+        default_factory=dict, description="The maximum cost of a program, by figure: numbers or polynomials in dims."
     )
     _name: str = PrivateAttr("task")
 

@@ -34,7 +34,7 @@ class Survivor:
         kind: Of the edit.
         text: The mutant.
         change: To the task, that kills it; empty where nothing that was tried does.
-        reason: What it does wrong then, or why it is not proved to be the same function.
+        reason: Its error there, or the reason that no proof makes it the same function.
     """
 
     kind: str

@@ -302,7 +302,7 @@ class TaskCosts:
 _HINTS: dict[Figure, str] = {
     "memory": "hold less at a time: fold elements as they come, and let no stream wait for another",
     "traffic": "read every input once, and return no more than the outputs",
-    "operations": "compute what repeats once, and before it is repeated",
+    "operations": "compute repeated values once, before they are repeated",
     "time": "let functions work on streams at the same time, and reduce before the slow ones",
     "queue": "make both ways of a copied stream equally long, e.g. combine after the reduction and not before",
 }

@@ -83,7 +83,7 @@ def explain_values(program: Program, types: Types, instance: TaskInstance, seed:
         streams = simulate(every, types, inputs, instance.sizes, Applier(instance.dtype))
     found = [_names(data, known) for data in streams]
     doubtful = _first_unknown(program, found)
-    heading = f"values {where}, seed {seed}, against what the reference computes:"
+    heading = f"values {where}, seed {seed}, beside values that the reference computes:"
     lines = [heading, *_rows(program, types, found, doubtful)]
     if doubtful is None:
         return "\n".join([*lines, "every stream is like something in the reference, but the results are not"])

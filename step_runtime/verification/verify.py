@@ -58,7 +58,7 @@ _TORCH = threading.RLock()
 _RANDOM = "a function of the task uses random numbers"
 _DRAWN = 2
 """Sets of sizes drawn for a program: of two dims of 24 sizes each, a formula meets the second at both in 1 of 576."""
-_BEYOND = "these sizes are beyond the task's own; a program has to be right at all at which the reference runs"
+_BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
 _LOG = logging.getLogger(__name__)

@@ -75,7 +75,7 @@ def test_what_is_not_an_lm_is_refused(name):
     [
         (
             [*tasks("a"), dspy.Example(task="b")],
-            "trainset[1]: which of its fields are inputs is not set; use example.with_inputs(...)",
+            "trainset[1]: its input fields are not set; use example.with_inputs(...)",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_examples_with_inputs_that_are_not_equal_to_themselves_are_repeated_ones
 def test_a_task_key_that_gives_two_tasks_one_name_is_refused():
     error = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: "same"))[2]
     same = "trainset[0] and trainset[1] are both named 'same' by Domain.task_key"
-    assert str(error) == f"{same}, which must give different names to different inputs"
+    assert str(error) == f"{same}; expected different names for different inputs"
 
 
 def test_task_keys_are_texts_or_whole_numbers_and_go_by_their_text():

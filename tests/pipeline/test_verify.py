@@ -87,7 +87,7 @@ def test_wrong_values_are_followed_to_their_stream(tmp_path: Path, capsys: pytes
     assert run(str(task), str(program), "--values") == 1
     out = capsys.readouterr().out
     assert out.startswith(plain.rstrip())
-    assert "against what the reference computes" in out and ": not in the reference" in out
+    assert "beside values that the reference computes" in out and ": not in the reference" in out
 
 
 def test_a_task_with_an_impl_needs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -174,7 +174,7 @@ class _Decoder:
 def _key(value: Any) -> Any:
     """A value that is to be found by its hash; raises `ValueError` for a number that is too large."""
     if isinstance(value, int) and abs(value) >= _LARGEST_KEY:
-        raise ValueError("a key beyond what keys may be")
+        raise ValueError("a key of an unsupported type")
     if isinstance(value, tuple | frozenset):
         for part in value:
             _key(part)

@@ -92,7 +92,7 @@ class Functions:
         found = trace(code, [torch.empty(one.shape, dtype=one.dtype) for one in (*element, *weights)])
         instance.sample_inputs(0)
         if not captures.unchanged() or captures.state()[2] != before[2]:
-            raise Unknown(f"the function {fn.label}, which changes what it captures")
+            raise Unknown(f"the function {fn.label}, which modifies captured values")
         return found
 
 
@@ -196,7 +196,7 @@ class ExactRun:
         first = operands[0].guard
         for operand in operands[1:]:
             if (operand.guard is None) != (first is None):
-                raise Unknown("a routed stream beside one that is not")
+                raise Unknown("a routed stream beside an unrouted stream")
             if first is not None and operand.guard is not None and not bool(same(first.data, operand.guard.data).all()):
                 raise Unknown("streams that are routed by different data")
         return first
@@ -255,9 +255,9 @@ class ExactRun:
         """
         if stream.guard is not None:
             if stream.guard.shape != bit.shape or not bool(same(stream.guard.data, bit.data).all()):
-                raise Unknown("a Merge by other data than its streams were routed by")
+                raise Unknown("a Merge whose index differs from that of the Partition")
         elif not (stream.parts[0].shape[0] == count and bool((bit.known == 1).all())):
-            raise Unknown("a Merge of streams whose number of slices is not that of the bits that are set")
+            raise Unknown("a Merge whose streams differ from its set bits in the number of slices")
 
     def _moved(
         self, op: Primitive, operands: Sequence[ExactStream], outputs: Sequence[StreamType]

@@ -133,7 +133,7 @@ def test_a_run_is_left_while_the_one_that_it_is_matched_to_runs_elsewhere(
     elsewhere = ownership.claim(store.open_store()[0], recorded.info.run_id, Owner.of_this_process(), 2)
     capsys.readouterr()
     assert run(spec) == Exit.NO
-    assert "left until the run to which it is matched has finished" in capsys.readouterr().err
+    assert "waits for its matched run to finish" in capsys.readouterr().err
     Claim.release(elsewhere)
     assert run(spec) == Exit.OK
 

@@ -53,7 +53,7 @@ def test_what_fell_on_what_was_held_out_is_left_out() -> None:
     )
     passed = Gate(LocalWorkers(1), told.append).request(request).experience
     assert passed is not None and [each.task_key for each in passed.entries] == ["a/0"]
-    assert told == ["not shown, as the programs fell on what was held out: b/0"]
+    assert told == ["not shown, because the programs fail on held-out data: b/0"]
 
 
 def test_a_pool_passes_it(tmp_path: Path) -> None:
