@@ -165,7 +165,8 @@ def absolute(value: Value, dtype: torch.dtype) -> Value:
 
 def sign_rule(value: Value, dtype: torch.dtype) -> Value:
     """The rule of `sign`."""
-    return arithmetic.subtract(truth.above_zero(value), truth.above_zero(arithmetic.negative(value)), dtype)
+    above, below = truth.above_zero(value), truth.above_zero(arithmetic.negative(value))
+    return replace(arithmetic.subtract(above, below, dtype), masks=truth.of_either(above.masks, below.masks))
 
 
 def relu(value: Value, dtype: torch.dtype) -> Value:

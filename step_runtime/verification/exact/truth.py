@@ -161,7 +161,7 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
     shape = common_shape(*(value.data.shape[1:] for value in (test, one, other)))
     one, other = spread(one, shape[0], shape[1:]), spread(other, shape[0], shape[1:])
     held = [spread(value, shape[0], shape[1:]).masks for value in (test, one, other)]
-    masks = functools.reduce(_either_mask, held)
+    masks = functools.reduce(of_either, held)
     if test.constant() is not None:
         places = torch.where(spread(test, shape[0], shape[1:]).known == 1, 0, 1)
         pair = joined([one, other], 0, torch.stack)
@@ -174,7 +174,8 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
     return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
 
 
-def _either_mask(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+def of_either(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """The masks of what depends on both."""
     return other if one is None else one if other is None else one | other
 
 
