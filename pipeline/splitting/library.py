@@ -11,13 +11,17 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from pipeline.base.files import write_text
+from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.parallel_search import SearchPool
+from pipeline.synthesis.precedents import Profile, nearest
+from pipeline.synthesis.transplants import programs_of
 from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost
 from step_runtime.base.errors import StepError, TaskError
@@ -26,9 +30,11 @@ from step_runtime.program.printer import print_program
 from step_runtime.tasks.reader import loads_task, read_task
 from step_runtime.tasks.scope import declared, static_scope
 from step_runtime.tasks.task import FnSpec, OutputSpec, SolvedTask, Task, TensorSpec, dump_task
+from step_runtime.verification.check import insert_copies
 from step_runtime.verification.instance import TaskInstance, instances
 
 _SEED = 0
+_MOST_DRAFTS = 3
 _DIGITS = 6
 """Significant digits of values that count."""
 
@@ -46,6 +52,7 @@ class Library:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.found = 0
+        self._read: dict[Path, SolvedTask | None] = {}
 
     def programs(self, task: Task, pool: SearchPool) -> Iterator[str]:
         """Verified programs for a task, in its own names; its code runs in the pool's workers.
@@ -62,6 +69,24 @@ class Library:
             if text and worker.verdict_of(pool.run(worker.judge, task, text)).passed:
                 self.found += 1
                 yield text
+
+    def drafts(self, task: Task) -> list[str]:
+        """Programs in a task's names that follow those of the solved tasks most like it, the most like it first.
+
+        They are not verified; none of the task's code is run.
+        """
+        scope = static_scope(task)
+        fingerprints = fingerprints_of(task, scope.fns)
+        profile = Profile.of(task, scope, [*fingerprints.values()])
+        like = nearest(self._solved(), profile, _MOST_DRAFTS)
+        return [print_program(insert_copies(program)) for program, _ in programs_of(like, task, scope, fingerprints)]
+
+    def _solved(self) -> list[SolvedTask]:
+        for path in sorted(self.folder.glob("*.yaml")):
+            if path not in self._read:
+                with suppress(TaskError):
+                    self._read[path] = read_task(path).solved()
+        return [solved for solved in self._read.values() if solved is not None]
 
     def add(self, solved: SolvedTask, pool: SearchPool) -> Path | None:
         """Keeps a solved task, with the functions that its program uses alone; the file, None if there can't be one."""

@@ -180,7 +180,8 @@ class SplitSearch:
         if not self._is_known(task, given):
             seconds = max(self._deadline - time.monotonic(), 1.0)
             budget = SearchBudget(seconds, min(turn.candidates, self._left), programs=self._programs)
-            running[self._pool.search(task.without_impl(), budget)] = task, goal, given
+            drafts = self._library.drafts(task) if self._library is not None else ()
+            running[self._pool.search(task.without_impl(), budget, drafts)] = task, goal, given
         return True
 
     def _depth(self, goal: str) -> int:

@@ -56,10 +56,10 @@ class BidirectionalSearch:
         self._turn: SearchRound | None = None
 
     def _take_drafted(self, *, near: bool) -> None:
-        """Starts from streams of drafts, too: first from those with landmarks, later from all."""
-        later = []
+        """Starts from streams of drafts, too: first from outputs and those with landmarks, later from all."""
+        later, observation = [], self._observation
         for stream in self._drafted:
-            if not near or self._observation.has_landmark(stream):
+            if not near or observation.is_output(stream) or observation.has_landmark(stream):
                 self._seeds.add(stream)
             else:
                 later.append(stream)

@@ -52,7 +52,7 @@ def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[SeedS
         place: operand(stream.type, executor.layout(stream.type), stream.values) for place, stream in enumerate(inputs)
     }
     for node in program.nodes:
-        executor.spend(0)
+        executor.spend(1 if node.op.functions() else 0)
         if any(stream not in streams for stream in node.inputs):
             continue
         try:

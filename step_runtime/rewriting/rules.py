@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -121,6 +122,38 @@ def repeat_without_reference(shared: Shared, node: Node) -> Iterator[Build]:
             yield lambda new, now: new.add(Repeat(times), [now(node.inputs[0])])
 
 
+def repeat_with_reference(shared: Shared, node: Node) -> Iterator[Build]:
+    """An operand that is repeated by a dim: repeated by another operand, before which its elements wait once each."""
+    for place, stream in enumerate(node.inputs):
+        maker = shared.made_by(stream)
+        if len(node.inputs) < 2 or maker is None or not isinstance(maker.op, Repeat):
+            continue
+        shape = shared.types[stream].shape
+        for other in dict.fromkeys(node.inputs):
+            if other != stream and shared.types[other].shape == shape:
+                yield _with_operand(node, place, RepeatRef(), (maker.inputs[0], other))
+
+
+def repeat_once(shared: Shared, node: Node) -> Iterator[Build]:
+    """Repeated elements that are repeated again, maybe in another shape: repeated once, and then shaped."""
+    if not isinstance(node.op, Repeat):
+        return
+    stream, shaped = node.inputs[0], list[Primitive]()
+    while (maker := shared.made_by(stream)) is not None and isinstance(maker.op, _SHAPE):
+        shaped.insert(0, _outside(maker.op))
+        stream = maker.inputs[0]
+    if maker is not None and isinstance(maker.op, Repeat):
+        inner = node.op.n
+        yield in_turn(maker.inputs[0], Repeat(inner * maker.op.n), Reshape((0,), inner), *shaped)
+
+
+def _outside(op: Promote | Flatten | Reshape) -> Primitive:
+    """A primitive that shapes a stream, of one that has a further innermost dim."""
+    if isinstance(op, Promote):
+        return Promote(op.b + 1)
+    return replace(op, L=tuple(dim + 1 for dim in op.L))
+
+
 def merge_folds(shared: Shared, node: Node) -> Iterator[Build]:
     """A fold of folds by one function: one fold of all."""
     maker = shared.made_by(node.inputs[0])
@@ -154,15 +187,15 @@ def compute_again(shared: Shared, node: Node) -> Iterator[Build]:
         maker = shared.made_by(stream)
         shared_use = len(uses[stream]) + (stream in shared.program.results) > 1
         if maker is not None and len(maker.outputs) == 1 and shared_use:
-            yield _with_own(node, place, maker)
+            yield _with_operand(node, place, maker.op, maker.inputs)
 
 
-def _with_own(node: Node, place: int, maker: Node) -> Build:
+def _with_operand(node: Node, place: int, op: Primitive, sources: Sequence[StreamId]) -> Build:
     """A node that has one operand made for itself."""
 
     def build(new: Builder, now: Callable[[StreamId], StreamId]) -> Sequence[StreamId]:
         inputs = [now(stream) for stream in node.inputs]
-        inputs[place] = new.add(maker.op, [now(stream) for stream in maker.inputs])[0]
+        inputs[place] = new.add(op, [now(stream) for stream in sources])[0]
         return new.add(node.op, inputs, len(node.outputs))
 
     return build
@@ -173,6 +206,8 @@ RULES: Mapping[str, Rule] = {
     "share": share,
     "merge folds": merge_folds,
     "compute before repeating": compute_before_repeating,
+    "repeat once": repeat_once,
+    "repeat with reference": repeat_with_reference,
     "reshape at once": reshape_at_once,
     "compute before reshaping": compute_before_reshaping,
     "repeat without reference": repeat_without_reference,

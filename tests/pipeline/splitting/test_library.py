@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.splitting.library import Library, in_names_of, task_key
+from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.parallel_search import search_pool
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.reader import loads_task
@@ -78,3 +79,19 @@ def test_what_is_added_is_found_and_a_wrong_program_is_not_given(tmp_path: Path)
             .replace("rsqrt", "sqrt")
         )
         assert list(library.programs(task, pool)) == []
+
+
+def test_what_is_like_a_solved_task_is_drafted_after_it(tmp_path: Path) -> None:
+    """A task of other numbers, of which the library has no program, takes fewer candidates with its drafts."""
+    library, task = Library(tmp_path / "library"), projection()
+    text = with_other_dims(task).statement.replace("eps=1e-5) @", "eps=1e-5) * 2 @")
+    doubled = loads_task(text.replace("torch.rsqrt(", "2 * torch.rsqrt("), "doubled")
+    assert library.drafts(doubled) == []
+    with search_pool(LocalWorkers(1), 60) as pool:
+        library.add(SolvedTask(task, PROGRAM), pool)
+        assert list(library.programs(doubled, pool)) == []
+        drafts = library.drafts(doubled)
+        assert len(drafts) == 1 and "fn_up" in drafts[0]
+        budget = SearchBudget(60, 20_000)
+        without, with_ = (pool.outcome(pool.search(doubled, budget, given)) for given in ((), drafts))
+    assert without.impl and with_.impl and with_.candidates < without.candidates

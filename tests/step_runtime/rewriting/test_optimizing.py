@@ -194,6 +194,20 @@ def found(text: str, objective: Figure = "memory", limit: int = 100, merges: boo
             "share",
         ),
         (
+            "return step.Repeat(n=2).apply(step.Repeat(n=3).apply(E0))", "memory",
+            "E1 = step.Repeat(n=6).apply(E0)\nE2 = step.Reshape(L=[0], S=2).apply(E1)\nreturn E2\n", "repeat once",
+        ),
+        (
+            "E1, E2 = step.Copy().apply(E0)\nE3 = step.Repeat(n=M).apply(E1)\n"
+            "E4 = step.Streamify().apply(step.Repeat(n=M).apply(step.Bufferize(a=1).apply(E2)))\n"
+            "return step.Map(fn=fn_add).apply((E3, E4))",
+            "memory",
+            "E1, E2 = step.Copy().apply(E0)\nE3 = step.Bufferize(a=1).apply(E1)\nE4 = step.Repeat(n=M).apply(E3)\n"
+            "E5 = step.Streamify().apply(E4)\nE6, E7 = step.Copy().apply(E5)\n"
+            "E8 = step.RepeatRef().apply((E2, E6))\nE9 = step.Map(fn=fn_add).apply((E8, E7))\nreturn E9\n",
+            "repeat with reference",
+        ),
+        (
             "return step.Flatten(L=[1]).apply(step.Promote(b=0).apply(E0))", "time", "return E0\n", "drop a round trip"
         ),
         (

@@ -74,9 +74,10 @@ def repeated(add: Add, stream: int, known: list[StreamType], rng: Random, case: 
     if not _static(known[stream]):
         return []
     one = add(p.Repeat(rng.randint(1, 2)), stream)
+    again = add(p.Repeat(2), rng.choice([one, add(p.Flatten((1,)), add(p.Promote(0), one))]))
     if rng.random() < 0.5:
-        return [add(p.Map(_function(case, known[one], rng)), one)]
-    return [add(p.Zip(), one, add(p.RepeatRef(), stream, one))]
+        return [again, add(p.Map(_function(case, known[one], rng)), one)]
+    return [again, add(p.Zip(), one, add(p.RepeatRef(), stream, one))]
 
 
 def computed_then_repeated(add: Add, stream: int, known: list[StreamType], rng: Random, case: Case) -> list[int]:
