@@ -237,23 +237,28 @@ def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
 
 
 def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
-    """The verdict with its places: those of an `impl` are the task file's own."""
+    """The verdict with its places and, on request, the table of the streams."""
     from pipeline.verification import worker
-    from step_runtime.tasks.reader import impl_place, task_text
+    from step_runtime.tasks.reader import task_text
     from step_runtime.verification.explain import explain
 
-    text, file, shown = _program(request, task), request.name, request.name or task.name
-    found = verdict.diagnostics
-    if request.text is None:
-        file = request.path
-        source = task_text(Path(request.path))
-        found = tuple(impl_place(source, diagnostic) for diagnostic in found)
-        text, shown = source, task.name if verdict.passed else request.path
-    rendered = dataclasses.replace(verdict, diagnostics=found).render(text, shown)
+    text = _program(request, task)
     scope = worker.scopes(task.name, task.statement)[0] if request.explain else None
-    table = explain(_program(request, task), scope).table() if scope else ""
-    described = ProgramVerdict(
-        task=task.name,
+    table = explain(text, scope).table() if scope else ""
+    source = task_text(Path(request.path)) if request.text is None else ""
+    return described(request, task.name, source, text, verdict, table)
+
+
+def described(request: CheckRequest, name: str, source: str, text: str, verdict: Verdict, table: str) -> Checked:
+    """The verdict with its places: those of an `impl` are the task file's own, whose text is `source`."""
+    from step_runtime.tasks.reader import impl_place
+
+    file, shown, found = request.name, request.name or name, verdict.diagnostics
+    if request.text is None:
+        file, text, shown = request.path, source, name if verdict.passed else request.path
+        found = tuple(impl_place(source, diagnostic) for diagnostic in found)
+    outcome = ProgramVerdict(
+        task=name,
         task_file=request.path,
         program=file,
         passed=verdict.passed,
@@ -262,7 +267,7 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
         diagnostics=() if verdict.passed else tuple(finding(file, diagnostic) for diagnostic in found),
         warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
     )
-    return Checked(described, rendered, table)
+    return Checked(outcome, dataclasses.replace(verdict, diagnostics=found).render(text, shown), table)
 
 
 def with_mutants(checked: Checked, found: MutationScore) -> Checked:

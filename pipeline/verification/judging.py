@@ -12,13 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
 from pipeline.languages.language import Explains, ExplainsValues, Language, Mutates, Proves, RunsOwnCalls
 from pipeline.verification.checking import (
     Checked,
     CheckRequest,
-    finding,
+    described,
     unusable,
     with_exact,
     with_mutants,
@@ -27,7 +26,7 @@ from pipeline.verification.checking import (
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.worker import end_if_out_of_memory
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
-from step_runtime.tasks.reader import impl_place, task_name, task_text
+from step_runtime.tasks.reader import task_name, task_text
 from step_runtime.verification.verify import Verdict
 
 
@@ -91,7 +90,7 @@ def check(request: CheckRequest) -> Checked:
         end_if_out_of_memory(error)
         return unusable(request, path.stem, str(error))
     table = language.explained(task, text) if request.explain and isinstance(language, Explains) else ""
-    checked = _described(request, task.name, source, text, verdict, table)
+    checked = described(request, task.name, source, text, verdict, table)
     if request.exact and verdict.passed and isinstance(language, Proves):
         checked = with_exact(checked, language.proved(task.without_impl(), text, request.limits))
     if request.mutants and verdict.passed and isinstance(language, Mutates):
@@ -141,22 +140,3 @@ def judged(language: Language, task: Any, text: str, limits: ProgramLimits | Non
 @functools.lru_cache(maxsize=256)
 def _task(name: str, content: str, language: str) -> Any:
     return registry.find(language).task(content, name, name)
-
-
-def _described(request: CheckRequest, name: str, source: str, text: str, verdict: Verdict, table: str) -> Checked:
-    """The verdict with its places: those of an `impl` are the task file's own."""
-    file, shown, found = request.name, request.name or name, verdict.diagnostics
-    if request.text is None:
-        file, text, shown = request.path, source, name if verdict.passed else request.path
-        found = tuple(impl_place(source, diagnostic) for diagnostic in found)
-    described = ProgramVerdict(
-        task=name,
-        task_file=request.path,
-        program=file,
-        passed=verdict.passed,
-        unknown=verdict.unknown,
-        stage=verdict.stage,
-        diagnostics=() if verdict.passed else tuple(finding(file, diagnostic) for diagnostic in found),
-        warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
-    )
-    return Checked(described, dataclasses.replace(verdict, diagnostics=found).render(text, shown), table)

@@ -17,7 +17,7 @@ from pipeline import generate
 from pipeline.base.errors import run_command
 from step_runtime import verify
 from step_runtime.verification.loading import load_task
-from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
+from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine, refuses
 
 READABLE = "fn2 = step.Map(fn=fn).apply(E0)  # fp32 [M]\nreturn fn2\n"
 """The right answer, simplified."""
@@ -91,11 +91,7 @@ def test_bad_usage_is_reported_in_one_line(
         ((str(folder / "double.yaml"), "--format", "pdf"), "--format"),
     ]
     for argv, reported in cases:
-        assert run(*argv) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert reported in err
-        assert err.count("\n") == 1, err
+        refuses(run, argv, reported, capsys)
     assert engine.calls == 0
 
 

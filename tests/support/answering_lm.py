@@ -73,3 +73,11 @@ def write_tasks(folder: Path) -> Path:
         text = text.replace("input[0] * 2", "input[0] * 3") if name == "triple" else text
         (folder / f"{name}.yaml").write_text(text)
     return folder
+
+
+def refuses(run: Callable[..., int], argv: Sequence[str], reported: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command line ends with exit code 2, one line that says `reported`, and nothing on stdout."""
+    assert run(*argv) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1), err
+    assert reported in err
