@@ -244,7 +244,7 @@ def test_bad_usage_and_bad_files_are_reported_in_one_line(
         (("adaptive", "--verdict-cache", str(broken)), "--verdict-cache: "),
     ]
     for argv, reported in cases:
-        refuses(run, argv, reported, capsys)
+        answering.refuses(run, argv, reported, capsys)
     assert engine.calls == 0
 
 
