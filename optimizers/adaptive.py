@@ -13,7 +13,7 @@ class AdaptiveFewShot(DrivenOptimizer):
     """Samples a program on all unsolved tasks, showing it its own solutions, as long as that helps.
 
     Each predictor of the program is shown its own inputs and its own answers from the attempt that solved a task: every
-    call if there were several (see `trace_calls`), and nothing if it was not called.
+    call, or those that `trace_calls` selects.
 
     Args:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and

@@ -1,6 +1,6 @@
 """Checks of an optimizer's arguments, made before anything is sampled.
 
-Invariant: an error names what is wrong in the caller's terms: the argument, or the example by its place.
+Invariant: an error names the argument, or the example by its place.
 
 Hand-written, since Pydantic raises one ValidationError over several lines, where callers get a TypeError or a
 ValueError of one line.
@@ -98,7 +98,7 @@ def checked_lms(student: dspy.Module) -> None:
     """Checks that every predictor has an LM.
 
     Raises:
-        TypeError: What is set as the LM is not one.
+        TypeError: The value that is set as the LM is not an LM.
         ValueError: No LM is set.
     """
     lms = [predictor.lm for predictor in student.predictors()]

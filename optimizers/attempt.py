@@ -1,8 +1,8 @@
 """One sample of the program and its outcome: a frozen value, for records and listeners.
 
-Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer, no verdict, or
-one that says neither right nor wrong; an unscored attempt never counts as a wrong answer and enters no success rate.
-Only a user's `failure_score` scores it.
+Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer, no verdict, or an
+unknown verdict; an unscored attempt never counts as a wrong answer and enters no success rate. Only a user's
+`failure_score` scores it.
 """
 
 from __future__ import annotations

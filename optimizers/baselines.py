@@ -1,9 +1,9 @@
 """DSPy's own optimizers, unchanged, within a normal run: their requests are recorded and their program is sampled.
 
 Invariants: the optimizer sees the student, the tasks and the metric that `AdaptiveFewShot` would, and no labels, as
-none exist; the figures of the result come from one pass of samples over all tasks, by the same loop; what the
-optimizer spent before counts in the tokens and in the budget; it prints nothing on stdout; if it fails, the run ends as
-one whose LM fails, and can be resumed.
+none exist; the figures of the result come from one pass of samples over all tasks, by the same loop; earlier requests
+of the optimizer count in the tokens and in the budget; it prints nothing on stdout; if it fails, the run ends like a
+run with a failing LM, and can be resumed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Baseline(DrivenOptimizer):
     Args:
         granularity: For the record only.
         reflection_lm: Writes instructions and reflects on failures, if the optimizer does so; None: the LM in use.
-        tuned: What the optimizer made of the student in a run that was interrupted later; it is not run again.
+        tuned: The optimizer's program from a run that was interrupted later; it is not run again.
         overhead: The ledger of its requests; includes what an interrupted run spent on them.
     """
 
@@ -170,7 +170,7 @@ class MIPRO(Baseline):
 
 
 class SIMBA(Baseline):
-    """`dspy.SIMBA`: batches whose scores vary most become rules and demonstrations."""
+    """`dspy.SIMBA`: the batches with the most variable scores become rules and demonstrations."""
 
     name = "simba"
     seeded = True
@@ -213,7 +213,7 @@ class SinglePass(DrivenOptimizer):
 
     Args:
         resample: Whether to make further passes over the tasks that are unsolved, with new samples, until the budget
-            ends the run: what learning has to beat.
+            ends the run: the control for learning.
         metric: This and the others as for `AdaptiveFewShot`; `granularity` is for the record only.
     """
 

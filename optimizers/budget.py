@@ -72,7 +72,7 @@ class Budget:
     def reached(self, spent: TokenCount, seconds: float, judging: TokenCount = NOTHING) -> str | None:
         """The limit that has been reached, in words, or None.
 
-        Of what program and metric have spent, `judging` is the metric's part; `seconds` is wall time.
+        `judging` is the metric's part of the spending; `seconds` is wall time.
         """
         own = spent.total - judging.total
         if self.tokens is not None and own >= self.tokens:

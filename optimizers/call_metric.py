@@ -87,7 +87,7 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 def read_verdict(verdict: Any) -> tuple[float | None, dict[str, Any]]:
-    """The score, and the metric's further fields; None for a verdict whose field `unscored` is true.
+    """The score, and the metric's further fields; None for a verdict with the field `unscored` true.
 
     A metric that gives None, as a function without a `return` does, says that the answer is wrong.
 

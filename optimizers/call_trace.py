@@ -51,7 +51,7 @@ class CallTrace(list[Any]):
 
 
 def copied_fields(fields: Mapping[str, Any]) -> Fields:
-    """A copy of fields whose values programs may change, such as an agent its history."""
+    """A copy of fields with values that programs may change, such as an agent's history."""
     return {name: _copied(value) for name, value in fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""What is said of a run that has ended: how, what is left, and what its program does not show."""
+"""The summary of a finished run: its end, its unsolved tasks, and answers that its program does not show."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Invariants: a batch is the samples of one task and temperature with neighbouring indices; a sample's completion is the
 one at its place in the batch, regardless of threads; only the first request of a sample is shared, and only with
-samples whose request is identical; what a server omits, or refuses to batch, each sample requests alone.
+samples whose request is identical; each sample requests alone the answers that a server omits or refuses to batch.
 
 Hand-written, as DSPy's `n` gives all completions to one prediction, whereas each sample here has its own seed, verdict
 and place in the record.
@@ -49,7 +49,7 @@ class CompletionBatches:
         return BatchMember(batch, place, settings, leads=place == members[0])
 
     def discard(self, batch: CompletionBatch) -> None:
-        """Drops a batch whose members are all done."""
+        """Drops a batch once all its members are done."""
         with self._lock:
             self._batches = {key: kept for key, kept in self._batches.items() if kept is not batch}
 

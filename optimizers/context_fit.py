@@ -41,7 +41,7 @@ class ContextFit:
         prior: Tokens of an earlier run, whose tokens per character hold until the run has its own.
         refused: Characters of the shortest rejected prompt; 0 for none.
         accepted: Characters of the longest prompt that has been answered.
-        too_long: Keys of the tasks whose prompts are too long even without demonstrations.
+        too_long: Keys of the tasks with prompts that are too long even without demonstrations.
     """
 
     tokens: int | None

@@ -61,7 +61,7 @@ class Window:
 
     @classmethod
     def of(cls, lm: Any, tokens: int | None, *counts: TokenCount, refused: int = 0) -> Window:
-        """The window of an LM of this size, whose settings say how long an answer may get.
+        """The window of an LM of this size and of these settings, which limit the length of an answer.
 
         `counts` is what has been measured with it, `refused` the characters of a prompt that it found too long.
         """

@@ -1,8 +1,8 @@
 """Demonstrations: from experience to the `demos` of a program's predictors.
 
-Invariants: only the chosen predictors' demonstrations are replaced, in the order given; a demonstration has fields of
-the predictor's signature and no others, an input and an output among them; a predictor that the chosen answer to a task
-never called gets no demonstration from it; demonstrations that do not fit the prompt are omitted from the end.
+Invariants: only the chosen predictors' demonstrations are replaced, in the order given; a demonstration has only fields
+of the predictor's signature, at least an input and an output; a predictor that the chosen answer to a task never called
+gets no demonstration from it; demonstrations that do not fit the prompt are omitted from the end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from optimizers.usage import estimate_tokens
 
 
 def copy_program(student: dspy.Module) -> dspy.Module:
-    """A deep copy of the student that shares its LMs, whose engines may be expensive or unsafe to copy."""
+    """A deep copy of the student that shares its LMs: their engines may be expensive or unsafe to copy."""
     shared = {id(lm): lm for lm in held_lms(student)}
     try:
         return copy.deepcopy(student, shared)
@@ -194,7 +194,7 @@ class DemoFitter:
     Attributes:
         names: Names of the predictors that get them; a warning names, once, each that gets none.
         max_demos: Demonstrations of a predictor, at most; a solution with several calls of it counts as so many.
-        own: The student's own demonstrations by predictor, shown as long as there are no others.
+        own: The student's own demonstrations by predictor, shown until the run has demonstrations.
     """
 
     names: Sequence[str]
@@ -223,7 +223,7 @@ class DemoFitter:
     def fit(
         self, program: dspy.Module, demos: Sequence[Entry], tasks: Sequence[TaskExample], window: Window
     ) -> ShownDemos:
-        """The demonstrations within the limits for prompts with any of the tasks, and the others, last first."""
+        """The demonstrations within the limits for prompts with any of the tasks, and the rest, last first."""
         count, examples = len(demos[: self.budget.demos][: self.max_demos]), [task.example for task in tasks]
         if self.budget.demo_tokens is not None:
             sizes = (self.tokens(program, entry) for entry in demos[:count])

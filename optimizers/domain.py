@@ -55,7 +55,7 @@ def score_of(attempt: Attempt) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """What a task is divided into.
+    """The parts of a task.
 
     Attributes:
         parts: Its sub-tasks by key; those of earlier divisions may be left out.
@@ -85,9 +85,9 @@ class Domain:
         threshold: The lowest score of a right answer.
         demo_predictors: Names of the predictors that get the demonstrations; None for all.
         confirm: Judges the answer to an example once more, before it represents a solved task; an answer that fails is
-            replaced by another right one. None for metrics whose judgement of one answer serves no other.
-        hold_out: Judges a run's solutions once more at its end, on what none was chosen by; those that fall are marked,
-            and no demonstrations. None: they are not judged.
+            replaced by another right one. None if the metric's judgement of one answer serves no other answer.
+        hold_out: Judges a run's solutions once more at its end, on held-out data; those that fall are marked, and no
+            demonstrations. None: they are not judged.
         traced_demos: Whether a predictor is shown its own calls in the attempt that solved a task, nothing if it was
             not called; False: those of its fields that the program's inputs and outputs have.
         structures: Features of a task's inputs and of an answer to it, None for no answer: selections that choose per

@@ -91,7 +91,7 @@ class Driver:
             Requests of its own, to any LM, are recorded as those of the `LM judge`.
         num_samples: Samples per task and temperature.
         granularity: The number m of levels of difficulty.
-        selection: What to show next: a strategy, or the name of one.
+        selection: The selection strategy, or its name.
         temperatures: Sampling temperatures; a task's success rate is that of its best.
         threads: Requests in flight at a time, over all tasks and temperatures; None: `num_threads`.
         seed: Determines everything random.
@@ -110,7 +110,7 @@ class Driver:
         failure_score: The score of such a sample, as in `dspy.Evaluate`; None: it is in no success rate.
         stop_at_score: Percentage of solved tasks at which the run ends before its strategy does.
         display_progress: Whether to show a progress bar; None: in a terminal and in a notebook.
-        prepare: Makes the program whose demonstrations and instructions are sampled; None: the selection's
+        prepare: Makes the program that is sampled, with its demonstrations and instructions; None: the selection's
             demonstrations are set.
         overhead: The ledger of `prepare`'s requests.
 
@@ -337,13 +337,13 @@ class DrivenOptimizer(Teleprompter):
             teacher: Not used, since the student learns from itself; a teacher is rejected.
             valset: Chooses among the strategy's candidates for the compiled program; None: its default, which is the
                 hardest level for `adaptive`.
-            experience: What an earlier run learned, to continue from.
+            experience: The result of an earlier run, to continue from.
             resume: The attempts of an interrupted run with the same settings: they are not requested again, and the
                 run ends as if it had not been interrupted.
 
         Raises:
-            TypeError: The student is not a module, a task not an example, its name neither a text nor a whole number,
-                what is set as the LM not one, or `experience` not an experience.
+            TypeError: The student is not a module, a task not an example, its name is neither a text nor a whole
+                number, its LM is not an LM, or `experience` is not an experience.
             ValueError: There are no tasks, a task has no inputs, two tasks have one name, no LM is set, or there is
                 no predictor to teach.
             MetricError: The metric cannot be used, or failed before it gave any verdict.

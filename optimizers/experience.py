@@ -47,13 +47,13 @@ class Entry:
         calls: `calls` of the attempt that gave the answer.
         answer_iteration: Index of the iteration that gave the answer; None for `iteration`. It differs where a cheaper
             answer has replaced the first one.
-        cost: What the answer costs, where the domain says so.
+        cost: The cost of the answer, if the domain has costs.
         pooled_successes: Correct answers at all temperatures together; None in records of earlier versions.
         pooled_samples: Scored samples at all temperatures together; None likewise.
-        held_out: What the answer is on what nothing was chosen by; None if it was not judged once more.
-        teacher: What solved the task in the LM's place, without `successes` of the LM; None if the LM did.
-        composed_from: Keys of the sub-tasks of whose answers it is composed, none for a sampled answer. Its counts are
-            then those of the hardest of them, and `answer_temperature` and `answer_sample` name nothing.
+        held_out: The verdict on the answer on held-out data; None if it was not judged once more.
+        teacher: The solver of the task in the LM's place, without `successes` of the LM; None if the LM did.
+        composed_from: Keys of the sub-tasks that compose it; empty for a sampled answer. Its counts are then those of
+            the hardest of them, and `answer_temperature` and `answer_sample` name nothing.
     """
 
     task_key: str
@@ -83,7 +83,7 @@ class Entry:
 
     @property
     def rate(self) -> float:
-        """The success rate c/n, in (0, 1]; 0 of what a teacher solved."""
+        """The success rate c/n, in (0, 1]; 0 for tasks that a teacher solved."""
         return self.successes / self.samples
 
     @property
@@ -134,12 +134,12 @@ class IterationResult:
         reasons: By task, the keys of the demonstrations that it alone was shown and why, in the order of the prompt;
             empty where all tasks were shown `demos`, which is otherwise their union.
         improved: Keys of the tasks, solved before, that got a cheaper answer here.
-        costs: What the answer of each solved task costs after this iteration, where the domain says so.
+        costs: The cost of each solved task's answer after this iteration, if the domain has costs.
         pass_at_1_pooled: As `pass_at_1`, over the samples of all temperatures together, which is unbiased; None in
             records of earlier versions.
         pass_at_8_pooled: The same for k = 8.
-        solved_parts: Keys of the sub-tasks solved here, which are among neither `solved` nor `solved_total`.
-        composed: By task of `solved` whose answer was not sampled: the sub-tasks of whose answers it is composed.
+        solved_parts: Keys of the sub-tasks solved here, which `solved` and `solved_total` leave out.
+        composed: The sub-tasks that compose an answer, by task of `solved` with a composed answer.
     """
 
     index: int
@@ -225,7 +225,7 @@ class Experience:
         message: One line about `stopped`, for people.
         demos: Keys of the demonstrations that the compiled program carries, in the order of the prompt.
         validation: Scores of the levels, if a validation set chose among them.
-        refused: By task, what the closest wrong answer is on what nothing was chosen by; those that were judged.
+        refused: By task, the held-out verdict on the closest wrong answer; those that were judged.
         tokens: All tokens of the run, validation included, per predictor.
         overhead: The part of `tokens` spent by another optimizer within the run, not on samples.
         seconds: Wall time.
@@ -356,7 +356,7 @@ class Experience:
 
     @classmethod
     def load(cls, path: str | Path, *, decode: Codec = dict) -> Experience:
-        """Reads what `dump` wrote; raises as `from_dict`, and `OSError` or `json.JSONDecodeError`."""
+        """Reads the output of `dump`; raises as `from_dict`, and `OSError` or `json.JSONDecodeError`."""
         return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")), decode=decode)
 
 

@@ -23,7 +23,7 @@ def choose_answer(
 
     Args:
         candidates: Correct answers to one task, in the order of sampling; at least one.
-        key: Equal for answers that mean the same; a candidate whose key is None forms its own group.
+        key: Equal for answers that mean the same; a candidate with the key None forms its own group.
         length: The length of a candidate, compared by `<`.
         rng: Chooses the representatives.
 

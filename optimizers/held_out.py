@@ -1,7 +1,7 @@
 """Answers judged once more at the end of a run, on data that chose no answer.
 
-A solution is an answer that passed. It may have passed by chance, or as it fits what it was tried on.
-One that falls is marked in the record: it counts as it was scored, but is no demonstration.
+A solution is an answer that passed. It may have passed by chance, or because it fits its own data. One that falls is
+marked in the record: it counts as it was scored, but is no demonstration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HeldOutVerdict:
     Attributes:
         answer: `unknown` where it could not be judged.
         reason: Why it failed, or why nothing is known, in a line.
-        details: What else the domain says, for the record, as JSON data.
+        details: Further details of the domain, for the record, as JSON data.
     """
 
     answer: Literal["passed", "failed", "unknown"]
@@ -48,9 +48,9 @@ class Quadrants:
     Attributes:
         both: Solutions that pass.
         run_only: Solutions that fall.
-        gate_only: Tasks whose closest refused answer would pass; None if none was judged.
-        neither: Tasks whose closest refused answer fails there, too; None likewise.
-        unknown: Answers, solutions or refused, of which nothing is known.
+        gate_only: Tasks with a closest refused answer that would pass; None if none was judged.
+        neither: Tasks with a closest refused answer that fails there too; None likewise.
+        unknown: Solutions and refused answers with an unknown verdict.
         unjudged: Solutions that were not judged once more.
     """
 

@@ -26,7 +26,7 @@ class TokenCount:
         cached_completion: Output tokens of answers from the response cache.
         provider_cached: Those tokens of `prompt` that the provider read from its own prompt cache, at a lower price.
         usd: Dollars, over the calls with a known price.
-        unpriced: Answered calls whose price is not known.
+        unpriced: Answered calls without a known price.
         truncated: Completions truncated at the token limit.
         estimated: Those tokens of `prompt` and `completion` that are estimates, as the LM reported none or absurd ones.
         measured_tokens: Input tokens of all answers whose count the LM reported, cached or not.

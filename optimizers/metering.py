@@ -8,7 +8,7 @@ original and the program are not changed, but for the last requests in the origi
 
 A metered LM is its original's class with a mixin, not a wrapper: DSPy accepts an adapter's messages without a warning
 only for the very LM object that the adapter calls, and reads and writes that object's `kwargs`, engine and
-capabilities. Callbacks see neither the price nor the cache, and cannot retry.
+capabilities. Callbacks do not see the price or the cache, and cannot retry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers that lack output fields: what then fails for it is a wrong answer, not a failure of the program or metric.
+"""Answers that lack output fields: an exception for this reason is a wrong answer, not a failure of the program.
 
 Adapters fill fields that an LM leaves out with None; a program may also return a prediction without them.
 """
@@ -15,7 +15,7 @@ _NAME = re.compile(r"attribute '(\w+)'")
 
 
 def fields_of(result: Any) -> dict[str, Any]:
-    """The fields of what a program gives; a value that has none is one itself, `prediction`.
+    """The fields of a program's result; a value that has none is one itself, `prediction`.
 
     Raises:
         TypeError: It gives None.
@@ -35,7 +35,7 @@ def lacks_fields(error: BaseException, program: Any, calls: Sequence[Any], predi
         error: The exception.
         program: The program.
         calls: The sample's calls as predictors, inputs and predictions.
-        prediction: What the program gave, if anything.
+        prediction: The program's result, if any.
     """
     if isinstance(error, AttributeError | KeyError) and isinstance(prediction, dspy.Example):
         fields = {name for predictor in program.predictors() for name in predictor.signature.output_fields}

@@ -1,4 +1,4 @@
-"""Sub-tasks of unsolved tasks: they enter a run after an iteration, and a task is solved by what is composed of them.
+"""Sub-tasks of unsolved tasks: they enter a run after an iteration, and a task is solved by composing their answers.
 
 Invariants: a sub-task enters once, is sampled while neither it nor its task is solved, and counts in no figure of the
 run's tasks but tokens; its answer is a demonstration like others.

@@ -1,6 +1,6 @@
 """Programs that show each query the demonstrations that suit it, as selections per task do while they learn.
 
-A compiled program shows every query the same, and needs DSPy alone. `PerQuery` carries what the run solved, and needs
+A compiled program shows every query the same, and needs DSPy alone. `PerQuery` carries the run's solutions, and needs
 this package wherever it is loaded.
 """
 
@@ -55,7 +55,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class DemoPool:
-    """Solved tasks of which each query is shown those that suit it; as a `Selection`, one pass that does so.
+    """Solved tasks from which the demonstrations of each query are chosen; as a `Selection`, one pass that does so.
 
     Attributes:
         strategy: Chooses.
@@ -93,7 +93,7 @@ class DemoPool:
         return self.strategy.name
 
     def demo_set(self, progress: Progress) -> DemoSet:
-        """What each task is shown."""
+        """The demonstrations of each task."""
         chooser = Chooser(self.strategy, progress, self.entries, self.utilities)
 
         def select(task: TaskExample, experience: Sequence[Entry], token_budget: int | None) -> Sequence[Entry]:
@@ -125,7 +125,7 @@ def per_task(selection: str | PerTask) -> PerTask:
 
 
 class PerQuery(dspy.Module):
-    """A compiled program whose demonstrations are chosen for each query from the tasks that were solved.
+    """A compiled program that chooses demonstrations for each query from the solved tasks.
 
     Args:
         program: The compiled program.

@@ -47,7 +47,7 @@ class Run:
         tasks: All tasks, by key, in the order of the training set.
         max_errors: Failures that end the run, as for `optimizers.driver.Driver`.
         stop_at_score: Percentage of solved tasks that ends it.
-        context: What is known of the LM's context window.
+        context: Known facts about the LM's context window.
     """
 
     program: dspy.Module
@@ -119,12 +119,12 @@ class Run:
 
     @property
     def askable(self) -> list[TaskExample]:
-        """The tasks whose prompts are not too long for the LM without demonstrations, in task order."""
+        """The tasks with prompts that fit the LM without demonstrations, in task order."""
         return [task for task in self.tasks.values() if task.key not in self.context.too_long]
 
     @property
     def too_long(self) -> list[str]:
-        """Keys of the tasks whose prompts do not fit the LM even without demonstrations, in task order."""
+        """Keys of the tasks with prompts that exceed the LM's window even without demonstrations, in task order."""
         return [key for key in self.tasks if key in self.context.too_long]
 
     @property

@@ -1,6 +1,6 @@
 """Sampling: the samples of an iteration, and how one of them is made.
 
-Invariants: what a sample requests of the LM depends only on the run's seed and on the sample, not on threads or timing;
+Invariants: a sample's requests to the LM depend only on the run's seed and on the sample, not on threads or timing;
 an answer that cannot be parsed is a wrong answer, an LM that fails gives no answer, and a metric that fails gives no
 verdict; the program is only read; samples with an answer in the journal of an interrupted run are not
 requested again.
@@ -225,10 +225,10 @@ class Sampler:
 
         Args:
             program: The program.
-            taught: Names of the predictors whose calls become demonstrations, and are recorded for that.
+            taught: Names of the predictors with recorded calls, which become demonstrations.
             own_programs: Copies of the program for tasks that are shown demonstrations of their own, by task key.
             deadline: When requests end, answered or not.
-            window: What is known of the LM's context window.
+            window: Known facts about the LM's context window.
             batched: Whether samples share requests, if the LM is set to give several completions.
         """
         window = window or Window.of(dspy.settings.lm, None)

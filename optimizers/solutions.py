@@ -80,7 +80,7 @@ class Solutions:
     """The entries of a run's tasks, D, by key; at first those of an earlier run.
 
     Attributes:
-        refused: By task, what the closest wrong answer is on what nothing was chosen by.
+        refused: By task, the held-out verdict on the closest wrong answer.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Which temperatures an LM takes: models that reason often take 1 alone, and a predictor's own LM may have its own.
 
 Invariant: a request carries the sample's temperature, unless its LM is known to refuse it or the user has set another
-one on the LM of that predictor.
+temperature on that predictor's LM.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tokens of a request, as the provider reports them; an impossible report is repaired or estimated.
 
 Invariants: a report never discards an answer; each dimension is judged alone: a whole number that the text allows is
-kept, and everything else is estimated from the text and labelled so; what an LM's own `price` says is spent is spent.
+kept, and everything else is estimated from the text and labelled so; an LM's own `price` counts as spent.
 
 An LM may have two attributes that DSPy does not know: `price`, a `Price`, and `count_tokens`, a function of a text.
 """
@@ -175,7 +175,7 @@ tokens as OpenAI (765) and Anthropic (1,334) count for a picture of a megapixel.
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """The text of a message, whose content may be in parts; pictures and the like count as `MEDIUM`."""
+    """The text of a message, also of a message in parts; pictures and the like count as `MEDIUM`."""
     content = message.get("content")
     return content if isinstance(content, str) else parts_text(content or ())
 

@@ -4,7 +4,7 @@
   side.
 - Only programs that pass the verifier are shown or written as solutions.
 - An existing file is left unchanged, unless `--force` is given; files are written whole or not at all.
-- What was verified before an interrupt or a failure of the LM is written all the same.
+- Programs verified before an interrupt or a failure of the LM are written all the same.
 """
 
 from collections.abc import Sequence

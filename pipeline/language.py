@@ -27,7 +27,7 @@ exit codes: 0 the files are written, or every case holds, 1 something is broken,
 
 
 class LanguageOptions(Config):
-    """What to do, for which language."""
+    """The action and the language."""
 
     action: Literal["new", "check"] = option(
         ...,

@@ -1,6 +1,6 @@
 """`python -m pipeline.verify TASK [IMPL]`: the verdict on one program, or on many.
 
-Worker processes read the task, run its code and judge the program; this process imports neither torch nor the language.
+Worker processes read the task, run its code and judge the program; this process does not import torch or the language.
 """
 
 import sys

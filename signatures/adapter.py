@@ -31,7 +31,7 @@ QUOTING = ("diagnostics",)
 def render_task(task: Task) -> str:
     """A task as prompts show it: YAML, without its solution; with a note on formats where it names any but fp32.
 
-    What could steer a reader is left out, see `shown_task`.
+    Text that could steer a reader is left out, see `shown_task`.
     """
     return format_note(task) + shown_task(task).statement.rstrip()
 

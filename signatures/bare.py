@@ -34,7 +34,7 @@ class BareWords(Strict):
 
 
 def without_ir(signature: type[dspy.Signature]) -> type[dspy.Signature]:
-    """The signature whose task is shown as a script."""
+    """The signature with a task in the form of a script."""
     bare: type[dspy.Signature] = signature.with_updated_fields("task", desc=_DESC, **{FORM: SCRIPT})
     return bare
 

@@ -45,7 +45,7 @@ class LineAdapter(YAMLAdapter):
     listed with numbers.
 
     Args:
-        next_lines: What may follow.
+        next_lines: The lines that may follow.
         plain: A demonstration's program in the form of such lines, for its task.
         callbacks: As DSPy's.
     """

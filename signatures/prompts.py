@@ -89,7 +89,7 @@ class GuardianPrompt(BasePrompt):
 
 
 class RefinerPrompt(BasePrompt):
-    """How to repair; the proposer's prompt, which precedes it, explains what a program is."""
+    """How to repair; the proposer's prompt, which precedes it, explains programs."""
 
 
 def read_yaml(model: type[M], path: Path) -> M:

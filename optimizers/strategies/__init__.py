@@ -1,5 +1,5 @@
 """Selection strategies: which solved tasks an iteration shows as demonstrations, and in what order.
 
-`base` has the contract; `levels` and `cycles` are what several strategies share; every other module is a strategy;
-`registry` has their names.
+`base` has the contract; Several strategies share `levels` and `cycles`; every other module is a strategy; `registry`
+has their names.
 """

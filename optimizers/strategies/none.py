@@ -15,7 +15,7 @@ class NoDemonstrations:
 
     Attributes:
         label: The name of the pass.
-        name: As in the registry; another optimizer, whose program is sampled, has its own.
+        name: As in the registry; another optimizer's program has its own.
     """
 
     label: str = UNAIDED
@@ -34,7 +34,7 @@ class NoDemonstrations:
 class Resample(NoDemonstrations):
     """Passes over the unsolved tasks without learning, each with new samples, until the budget ends the run.
 
-    It spends what a strategy that learns would spend, so that the difference between the two is what learning brings.
+    It spends as much as a strategy that learns, so the difference between the two is the gain by learning.
     """
 
     name: str = "resample"

@@ -34,7 +34,7 @@ class PerTask(Cycles):
 
         Args:
             query: Structures of the task and its nearest miss.
-            pool: What may be shown, hardest first, which breaks ties.
+            pool: The candidates, hardest first, which breaks ties.
             weights: Weights of structures.
             tokens: Estimated tokens that all demonstrations together may have; None for no limit.
         """
@@ -97,7 +97,7 @@ class Chooser:
 def fill(ranked: Sequence[tuple[Candidate, str]], tokens: int | None, most: int) -> list[Pick]:
     """The best of a ranking that fit into `tokens`, or the best `most` where there is no limit.
 
-    What is too large is passed over.
+    Entries that are too large are skipped.
     """
     picks: list[Pick] = []
     left = tokens
