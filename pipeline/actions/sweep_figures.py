@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
-from urllib.parse import quote
 
 from scipy.special import stdtrit  # `scipy.stats` would take most of a second to import
 
@@ -149,8 +148,7 @@ def _mean_curve(curves: Sequence[Sequence[Mapping[str, float]]], along: str) -> 
 
 def _address(sweep: Sweep) -> str:
     """The address of the sweep's runs in MLflow's UI."""
-    _, experiment = store.open_store()
+    client, experiment = store.open_store()
     uri = store.store_uri()
     server = without_secrets(uri).rstrip("/") if uri.startswith("http") else LOCAL_SERVER
-    search = f"params.sweep = '{sweep.name}'"
-    return f"{experiment_view.address(server, experiment)}&searchFilter={quote(search)}"
+    return experiment_view.found(client, server, experiment, f"params.sweep = '{sweep.name}'")

@@ -7,7 +7,9 @@ address. It can serve a shared view, as the UI's *Share* button makes one: a tag
 
 from __future__ import annotations
 
+import hashlib
 import json
+from typing import Any
 
 KEY = "adaptive-step"
 TAG = f"mlflow.sharedViewState.{KEY}"
@@ -27,6 +29,14 @@ VIEW = json.dumps({
 """The value of the tag."""
 
 
-def address(server: str, experiment: str) -> str:
-    """The address of the runs of an experiment, given by its id, in this view on a server."""
-    return f"{server}/#/experiments/{experiment}/runs?viewStateShareKey={KEY}"
+def address(server: str, experiment: str, key: str = KEY) -> str:
+    """The address of the runs of an experiment, given by its id, in a view on a server."""
+    return f"{server}/#/experiments/{experiment}/runs?viewStateShareKey={key}"
+
+
+def found(client: Any, server: str, experiment: str, search: str) -> str:
+    """The address of the runs that a search finds, in a view of their own: beside a search, the UI ignores the view."""
+    key = f"{KEY}-{hashlib.sha256(search.encode()).hexdigest()[:8]}"
+    view = json.dumps({**json.loads(VIEW), "searchFilter": search})
+    client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", view)
+    return address(server, experiment, key)

@@ -116,7 +116,9 @@ class MLflowObserver(BaseObserver):
         self._folder = tempfile.TemporaryDirectory(prefix="mlflow-observer-")
         self._known, self._iterations, self._answer, self._program = set(), [], {}, None
         self._examples, self._samples = event.examples, event.settings["num_samples"]
-        settings = {**event.settings, "tasks": ", ".join(event.tasks), "solved_earlier": len(event.solved)}
+        limits = {f"budget_{key}": value for key, value in event.settings["budget"].items() if value is not None}
+        own = {key: value for key, value in event.settings.items() if key != "budget"}
+        settings = {**own, **limits, "tasks": ", ".join(event.tasks), "solved_earlier": len(event.solved)}
         if active := self._active_run():
             self.run_id, self._experiment = active.info.run_id, active.info.experiment_id
             self._log_params(self.run_id, {key: settings[key] for key in settings if key not in active.data.params})

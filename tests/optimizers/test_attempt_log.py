@@ -11,7 +11,7 @@ import enum
 import pickle
 import threading
 import tracemalloc
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dspy
@@ -65,12 +65,17 @@ def test_values_that_pickle_refuses_keep_their_types() -> None:
     class Person(pydantic.BaseModel):
         age: int
 
+    @dataclass
+    class Place:
+        name: str
+
     history = dspy.History(messages=[{"question": "q", "answer": "a"}])
-    fields = {"color": Color.RED, "person": Person(age=3), "history": history, "tool": lambda: 7}
+    fields = {"color": Color.RED, "person": Person(age=3), "history": history, "tool": lambda: 7, "place": Place("x")}
     log = AttemptLog([attempt(0, outputs=fields), attempt(1)])
     found = log[0].outputs
     assert found["color"] is Color.RED and found["person"] == Person(age=3) and found["history"] == history
-    assert found["tool"]() == 7 and log[1] == attempt(1)
+    assert found["tool"]() == 7 and found["place"] == Place("x") and log[1] == attempt(1)
+    assert pydantic.TypeAdapter(Place).validate_python({"name": "y"}) == Place("y"), "the class stays as it was"
 
 
 def test_what_nothing_can_pickle_or_read_again_stays_as_it_is() -> None:

@@ -57,7 +57,9 @@ def test_an_interrupted_sweep_is_resumed(engine: Engine, spec: Path, capsys: pyt
     assert [each["figures"]["solved"] for each in result["configurations"]] == [
         each["figures"]["solved"] for each in whole["configurations"]
     ]
-    assert result["address"].endswith("&searchFilter=params.sweep%20%3D%20%27again%27")
+    client, experiment = store.open_store()
+    view = client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{result['address'].rpartition('=')[2]}"]
+    assert json.loads(view)["searchFilter"] == "params.sweep = 'again'"
     spec.write_text(spec.read_text().replace("[0, 1]", "[0, 1, 2]"))
     engine.calls = 0
     assert run(spec) == Exit.OK

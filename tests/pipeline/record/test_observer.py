@@ -56,6 +56,7 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
     curve = [(point.step, point.value) for point in client.get_metric_history(parent.info.run_id, "solved")]
     assert curve == [(result.index + 1, result.solved_total) for result in experience.iterations]
     assert parent.data.params["tasks"] == "a, b, c, x" and parent.data.params["num_samples"] == "4"
+    assert {name for name in parent.data.params if "budget" in name} == {"budget_failures"}, "unset limits are none"
     assert nested[0].data.metrics["steps_0_/calls"] == 16
     (tmp_path / "got").mkdir()
     folder = Path(client.download_artifacts(parent.info.run_id, "", str(tmp_path / "got")))
