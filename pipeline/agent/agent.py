@@ -225,12 +225,6 @@ def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
     return (f"proposer.{DEMONSTRATED[agent.proposer.kind]}",)
 
 
-@lru_cache(maxsize=16)
-def _base_prompt(model: type[BasePrompt], path: Path) -> BasePrompt:
-    """A file's prompt, which a process reads once: reading takes longer than all else that makes an agent."""
-    return load_prompt(model, path)
-
-
 _MODELS: Mapping[str, type[BasePrompt]] = {
     "proposer": ProposerPrompt, "guardian": GuardianPrompt, "refiner": RefinerPrompt,
 }  # fmt: skip
@@ -244,7 +238,13 @@ def composed(role: str, ir: bool, kind: PromptKind) -> str:
     """
     folder = PROMPTS / "short" if kind == "short" else PROMPTS
     try:
-        prompt = _base_prompt(_MODELS[role], folder / f"{role}.yaml")
-        return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))
+        return _instructions(_MODELS[role], folder / f"{role}.yaml", ir)
     except PromptError as error:
         raise UsageError(str(error)) from None
+
+
+@lru_cache(maxsize=16)
+def _instructions(model: type[BasePrompt], path: Path, ir: bool) -> str:
+    """Those of a file, which a process composes once: that takes longer than all else that makes an agent."""
+    prompt = load_prompt(model, path)
+    return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))

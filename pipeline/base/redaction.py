@@ -51,7 +51,12 @@ def _forms(piece: str) -> list[str]:
 
 def secret_names() -> list[str]:
     """The environment variables whose names say that they hold a secret."""
-    return [name for name in os.environ if _SECRET_NAME.search(name)]
+    return [name for name in os.environ if _is_secret(name)]
+
+
+@functools.lru_cache(maxsize=1000)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
 
 
 def without_secrets(address: str) -> str:
@@ -61,9 +66,10 @@ def without_secrets(address: str) -> str:
 
 def secrets() -> list[str]:
     """The secrets, the longest first: one may be part of another."""
-    named = {os.environ[name] for name in secret_names()}
+    variables = [*os.environ.items()]
+    named = {value for name, value in variables if _is_secret(name)}
     own = {text for value in named for text in (value, value.strip()) if len(text) >= _LEAST and not _is_path(text)}
-    for value in os.environ.values():
+    for _, value in variables:
         hide(value)
     written = {form for text in own | _told for form in _written(text)}
     return sorted(written, key=len, reverse=True)

@@ -24,15 +24,17 @@ def visible(text: str, *, line: bool = False) -> str:
 
     Line ends and tabs are written out only if it is to be one line.
     """
-    if text.isascii() and text.isprintable():
-        return text
     kept = "" if line else _KEPT
+    if _is_printable(text, kept):
+        return text
     return "".join(char if char in kept or not _is_unsafe(char) else _escaped(char) for char in text)
 
 
 def visible_json(content: Any, indent: int | None = None) -> str:
     """JSON in which everything that `visible` writes out is written as JSON's own escapes, so that no value changes."""
     text = json.dumps(content, indent=indent, ensure_ascii=False)
+    if _is_printable(text, "\n"):
+        return text
     return "".join(json.dumps(char)[1:-1] if char != "\n" and _is_unsafe(char) else char for char in text)
 
 
@@ -82,6 +84,13 @@ def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def counted(number: int, noun: str) -> str:
     """`1 task`, `26 tasks`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _is_printable(text: str, kept: str) -> bool:
+    """Whether nothing in a text is unsafe, with few looks: Python's printable characters are none of these."""
+    for char in kept:
+        text = text.replace(char, "")
+    return text.isprintable()
 
 
 def _is_unsafe(char: str) -> bool:

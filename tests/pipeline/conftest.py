@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from optimizers import Budget, Experience
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs
+from pipeline.verification.workers import PoolSettings
 from tests.support import doubling_lm
-from tests.support.answering_lm import Engine, use, write_tasks
+from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_runs import learn, tasks
-from tests.support.unrendered import savefig
+from tests.support.unrendered import render_nothing
+from tests.support.warm_pools import Lease, WarmPools
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,6 +35,23 @@ def workers_start_fast() -> None:
     ]
     forkserver.set_forkserver_preload(preloaded)
     forkserver.ensure_running()
+
+
+@pytest.fixture(scope="session")
+def all_warm_pools() -> Iterator[WarmPools]:
+    pools = WarmPools()
+    yield pools
+    pools.close()
+
+
+@pytest.fixture(autouse=True)
+def warm_pools(all_warm_pools: WarmPools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands in this process find workers that other tests have started; see the folders that have their own."""
+
+    def start(settings: PoolSettings, workers: int) -> Lease:
+        return all_warm_pools.start(settings, workers)
+
+    monkeypatch.setattr(PoolSettings, "start", start)
 
 
 @pytest.fixture(scope="session")
@@ -66,13 +86,16 @@ def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
 @pytest.fixture
 def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of runs whose pictures nobody looks at."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", savefig)
+    render_nothing(monkeypatch.setattr)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Task files `double`, `triple` and `halve`."""
-    return write_tasks(tmp_path / "mine")
+def folder() -> Iterator[Path]:
+    """Task files `double`, `triple` and `halve`; for reading only."""
+    folder = shared_tasks()
+    before = {path: path.read_bytes() for path in folder.parent.rglob("*.*")}
+    yield folder
+    assert {path: path.read_bytes() for path in folder.parent.rglob("*.*")} == before, "others read them"
 
 
 @dataclass(frozen=True)
@@ -118,7 +141,7 @@ def run_read(store_of_run: Recorded) -> RecordedRun:
 @pytest.fixture
 def three_runs(store_folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("matplotlib.figure.Figure.savefig", savefig)
+        render_nothing(patch.setattr)
         for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
             with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
                 learn([recorder], budget=Budget(iterations=1))

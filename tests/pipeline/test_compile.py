@@ -57,9 +57,10 @@ def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsy
 
 
 def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The data are from 0 to 1, so that a function without the sign passes; the run says so."""
+    folder = answering.write_tasks(tmp_path / "mine")
     path = folder / "double.yaml"
     path.write_text(path.read_text().replace("[input[0] * 2]", "[input[0].abs() * 2]"))
     assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
@@ -228,7 +229,7 @@ def test_bad_usage_and_bad_files_are_reported_in_one_line(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and the LM is not asked."""
-    broken = folder / "broken.yaml"
+    broken = tmp_path / "broken.yaml"
     broken.write_text(TASK.replace("dtype: fp32", "dtype: fp31", 1))
     twice = tmp_path / "again"
     twice.mkdir()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import dspy
@@ -63,6 +67,14 @@ def use(engine: Engine | Scripted, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:
     lm = dspy.LM("scripted", engine=engine, cache=False, num_retries=0)
     monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda model, api_base=None, **_: lm)
     return lm
+
+
+@cache
+def shared_tasks() -> Path:
+    """Those of `write_tasks`, for reading only: in a folder of this process's, whose tasks its workers know."""
+    folder = Path(tempfile.mkdtemp(prefix="shared-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return write_tasks(folder / "mine")
 
 
 def write_tasks(folder: Path) -> Path:

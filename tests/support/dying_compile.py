@@ -18,13 +18,12 @@ from unittest.mock import patch
 
 import dspy
 from dspy import lm15
-from matplotlib.figure import Figure
 
 from pipeline import compile as command
 from pipeline.base.errors import start
 from pipeline.lms import factory
 from tests.support.answering_lm import Engine
-from tests.support.unrendered import savefig
+from tests.support.unrendered import render_nothing
 
 
 class Dying(Engine):
@@ -49,7 +48,7 @@ class Dying(Engine):
 if __name__ == "__main__":
     log, calls, delay, *argv = sys.argv[1:]
     scripted = dspy.LM("scripted", engine=Dying(Path(log), int(calls), float(delay)), cache=False, num_retries=0)
-    patch.object(Figure, "savefig", savefig).start()
+    render_nothing()
     patch.object(factory, "make_lm", lambda model, api_base=None, **_: scripted).start()
     sys.argv[1:] = argv
     start(command.NAME, command.main)

@@ -18,14 +18,13 @@ from unittest.mock import patch
 
 import dspy
 from dspy import lm15
-from matplotlib.figure import Figure
 
 from pipeline import compile as command
 from pipeline.base.errors import start
 from pipeline.lms import factory
 from pipeline.record import heartbeat, ownership, store
 from tests.support.answering_lm import Engine
-from tests.support.unrendered import savefig
+from tests.support.unrendered import render_nothing
 
 
 class Waiting(Engine):
@@ -50,7 +49,7 @@ if __name__ == "__main__":
     place = Path(folder)
     place.mkdir(exist_ok=True)
     scripted = dspy.LM("scripted", engine=Waiting(place, int(calls)), cache=False, num_retries=0)
-    patch.object(Figure, "savefig", savefig).start()
+    render_nothing()
     patch.object(factory, "make_lm", lambda model, api_base=None, **_: scripted).start()
     patch.multiple(ownership, BEAT_SECONDS=0.2, LOOK_SECONDS=0.1, STALE_SECONDS=float(stale)).start()
     patch.object(ownership, "machine", lambda: name).start()

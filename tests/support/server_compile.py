@@ -15,7 +15,7 @@ from optimizers import Attempt
 from optimizers.metering import _wait as wait
 from pipeline import compile as command
 from pipeline.base.errors import run_command
-from tests.support.answering_lm import write_tasks
+from tests.support.answering_lm import shared_tasks
 from tests.support.lm_server import Server
 
 SAMPLES, TASKS = 8, 3
@@ -47,7 +47,7 @@ class Job:
     def __init__(self, server: Server, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.server, self.capsys = server, capsys
         self.output = str(folder / "program.json")
-        self.tasks = str(write_tasks(folder / "tasks"))
+        self.tasks = str(shared_tasks())
         self.model = f"openai/{uuid.uuid4().hex}"
 
     def run(self, *options: str) -> int:

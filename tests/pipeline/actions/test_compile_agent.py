@@ -32,13 +32,13 @@ def test_what_an_earlier_run_solved_counts_as_solved(
 
 
 def test_what_an_experience_calls_solved_counts_once_it_is_verified(
-    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A well-typed wrong program solves nothing, is written nowhere, and is named in the summary with the reason."""
     asked = ("adaptive", "--temperatures", "0.7", "--tasks", str(folder / "halve.yaml"))
     claim = load_task(folder / "halve.yaml").named("halve")
     entry = Entry("halve", {"task": claim}, {"impl": RIGHT}, 8, 8, 0.7, 0, 0.7, 0, TokenCount())
-    path = folder.parent / "experience.json"
+    path = tmp_path / "experience.json"
     Experience(("halve",), (entry,)).dump(path)
     assert run(*asked, "--json", "--experience", str(path)) == 1
     out, err = capsys.readouterr()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from pipeline.actions.dry_run import _passes
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.outputs import DryRunBounds
-from tests.support.answering_lm import write_tasks
+from tests.support.answering_lm import shared_tasks
 
 
 def config(**settings: object) -> RunConfig:
@@ -39,11 +38,11 @@ def test_passes_of_a_control_are_those_that_its_limits_allow() -> None:
 
 
 def test_it_prints_requests_tokens_and_dollars_and_asks_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The LM is not even made; the upper bound keeps to the budget."""
     monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda *_, **__: pytest.fail("asked"))
-    argv = ["--optimizer", "adaptive", "--tasks", str(write_tasks(tmp_path / "t")), "--samples", "4", "--dry-run"]
+    argv = ["--optimizer", "adaptive", "--tasks", str(shared_tasks()), "--samples", "4", "--dry-run"]
     argv += ["--lm", "openai/gpt-4o", "--temperatures", "0.4,1.0"]
     assert run_command(command.NAME, command.main, [*argv, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -21,7 +21,7 @@ from pipeline import compile as command
 from pipeline.base.errors import run_command
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
-from tests.support.answering_lm import write_tasks
+from tests.support.answering_lm import shared_tasks
 from tests.support.counted_answers import asks_guardian
 from tests.support.lm_server import Server, fault, text_of, tokens
 
@@ -75,10 +75,10 @@ def on_record(run_id: str) -> tuple[list[Attempt], dict[str, TokenCount]]:
 
 @pytest.mark.parametrize("guardian", ["paper", "gated"])
 def test_counts_of_each_module_are_the_server_s_and_the_cache_has_its_own(
-    guardian: str, server: Server, store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    guardian: str, server: Server, store_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the attempts, the command's own figures and MLflow's metrics; then the same again without one request."""
-    model, folder = f"openai/{uuid.uuid4().hex}", str(write_tasks(tmp_path / "mine"))
+    model, folder = f"openai/{uuid.uuid4().hex}", str(shared_tasks())
     server.set(faults=FAULTS)
     result = compiled(capsys, server, model, folder, "--guardian", guardian)
     attempts, counts = on_record(result["run_id"])

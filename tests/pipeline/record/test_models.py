@@ -25,9 +25,9 @@ from pipeline.base.errors import UsageError, run_command
 from pipeline.record import store
 from tests.pipeline.conftest import copied
 from tests.support import forked
-from tests.support.answering_lm import Engine, use, write_tasks
+from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_runs import RIGHT
-from tests.support.unrendered import savefig
+from tests.support.unrendered import render_nothing
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
@@ -60,10 +60,10 @@ def learned(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--json"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{copied(empty_store, folder)}/mlflow.db")
-        patch.setattr("matplotlib.figure.Figure.savefig", savefig)
+        render_nothing(patch.setattr)
         use(Engine(), patch)
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-            code = run_command(command.NAME, command.main, [*argv, "--tasks", str(write_tasks(folder / "mine"))])
+            code = run_command(command.NAME, command.main, [*argv, "--tasks", str(shared_tasks())])
     assert code == 0, err.getvalue()
     assert "Warning" not in err.getvalue() and "WARNING" not in err.getvalue()
     return folder, json.loads(out.getvalue())

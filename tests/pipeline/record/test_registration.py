@@ -17,7 +17,7 @@ from pipeline.base.addresses import registered_name
 from pipeline.base.errors import run_command
 from pipeline.record import store
 from pipeline.record.registration import templates
-from tests.support.answering_lm import Engine, use, write_tasks
+from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_program import learn, shown_two
 from tests.support.scripted_runs import RIGHT
 
@@ -36,13 +36,13 @@ def compiled(*argv: str) -> None:
 
 
 def test_an_alias_names_the_latest_program_of_the_command(
-    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: MlflowClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its prompts, too, which are linked to the run; a finished run is registered once more without a request."""
     engine = Engine()
     use(engine, monkeypatch)
     options = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0"]
-    compiled(*options, "--tasks", str(write_tasks(tmp_path / "mine")), "--register-as", "doubler@best")
+    compiled(*options, "--tasks", str(shared_tasks()), "--register-as", "doubler@best")
     client, _ = store.open_store()
     version = client.get_model_version_by_alias("doubler", "best")
     assert str(version.version) == "1"

@@ -264,9 +264,10 @@ def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
 
 
 def test_an_experience_that_cannot_be_used_is_reported_in_one_line(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No such run, a file of something else, a task that is another one now, nothing learned, no learner."""
+    folder = write_tasks(tmp_path / "mine")
     _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
     _, none, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "halve.yaml"))
     double = folder / "double.yaml"

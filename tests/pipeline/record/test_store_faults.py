@@ -29,7 +29,7 @@ from pipeline.base.errors import run_command
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
 from tests.support import answering_lm as answering
-from tests.support.answering_lm import write_tasks
+from tests.support.answering_lm import shared_tasks
 from tests.support.tracking_server import tracking_server
 
 pytestmark = pytest.mark.usefixtures("unrendered")
@@ -193,7 +193,6 @@ def test_a_short_while_is_waited_for_and_all_is_on_record(
     engine: Breaking,
     outage: Outage,
     waits: list[Callable[[], None]],
-    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In the first iteration, and once more in the second."""
@@ -204,7 +203,7 @@ def test_a_short_while_is_waited_for_and_all_is_on_record(
 
     engine.at, engine.breaks = 10, outage.begin
     waits += [lambda: None, begin_again, lambda: None, outage.end]
-    code, out, err = run(capsys, *OPTIONS, "--tasks", str(write_tasks(tmp_path / "mine")))
+    code, out, err = run(capsys, *OPTIONS, "--tasks", str(shared_tasks()))
     assert (code, waits) == (0, []), err
     assert "record of the run" not in err and "Traceback" not in err
     result = json.loads(out)
@@ -215,11 +214,11 @@ def test_a_short_while_is_waited_for_and_all_is_on_record(
 
 @pytest.mark.parametrize("at", [10, ONE_ITERATION + 10])
 def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
-    engine: Breaking, outage: Outage, waits: object, at: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Breaking, outage: Outage, waits: object, at: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the first iteration, or in the second, when there are answers on record."""
     engine.at, engine.breaks = at, outage.begin
-    code, out, err = run(capsys, *OPTIONS, "--tasks", str(write_tasks(tmp_path / "mine")))
+    code, out, err = run(capsys, *OPTIONS, "--tasks", str(shared_tasks()))
     message = err.splitlines()[-1]
     assert (code, json.loads(out)["error"]["kind"]) == (3, "record")
     assert message.startswith("pipeline.compile: cannot write the record of the run: ") and "Traceback" not in err

@@ -12,7 +12,7 @@ import pytest
 from pipeline import verdict_scorer
 from pipeline.languages import registry
 from step_runtime import load_task
-from tests.support.answering_lm import WRONG, write_tasks
+from tests.support.answering_lm import WRONG, shared_tasks
 from tests.support.languages import install_counter
 from tests.support.mlflow_settings import tracking_to
 from tests.support.scripted_runs import RIGHT
@@ -22,7 +22,7 @@ from tests.support.scripted_runs import RIGHT
 def test_mlflow_evaluates_by_verdicts(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong program's trace has the diagnostics as the rationale; the run has the mean as a metric."""
     monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
-    tasks = [load_task(path) for path in sorted(write_tasks(tmp_path / "mine").glob("*.yaml"))]
+    tasks = [load_task(path) for path in sorted(shared_tasks().glob("*.yaml"))]
     answers = {"double": RIGHT, "triple": {"impl": RIGHT}, "halve": WRONG[2]}
     with tracking_to(f"sqlite:///{store_folder}/mlflow.db", "verdicts"), verdict_scorer(tasks) as verdict:
         data = [{"inputs": {"task": task.name}} for task in tasks]

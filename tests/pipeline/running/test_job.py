@@ -38,7 +38,7 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import verify
 from tests.support import answering_lm as answering
-from tests.support.answering_lm import write_tasks
+from tests.support.answering_lm import shared_tasks
 from tests.support.paths import PROJECT
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
@@ -96,7 +96,7 @@ def test_an_optimizer_has_the_record_that_every_other_has(
     name: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Figures of the pass, tokens of all requests, a program that loads and answers, and one that can be resumed."""
-    tasks = write_tasks(tmp_path / "mine")
+    tasks = shared_tasks()
     if name == "mipro":
         pytest.importorskip("optuna")
     code, result, _ = run(capsys, "--optimizer", name, "--lm", "scripted/1", "--tasks", str(tasks))
@@ -132,7 +132,7 @@ def test_the_demonstrations_of_the_program_are_on_record(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """How many, and of which tasks; the iteration is named by the optimizer, in the store as in the report."""
-    tasks = write_tasks(tmp_path / "mine")
+    tasks = shared_tasks()
     _, result, _ = run(capsys, "--optimizer", "bootstrap", "--lm", "scripted/1", "--tasks", str(tasks))
     saved = json.loads(Path(result["program"]).read_text())["predictors"]["proposer.predict"]["demonstrations"]
     names = [demo["name"] for demo in saved]
@@ -148,12 +148,12 @@ def test_the_demonstrations_of_the_program_are_on_record(
 
 
 def test_an_optimizer_that_is_interrupted_leaves_a_run_that_can_be_resumed(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 3 and one line; what each attempt cost is recorded; a resumed run makes its requests again and ends."""
     pytest.importorskip("optuna")
     engine.garbled = 6
-    tasks = write_tasks(tmp_path / "mine")
+    tasks = shared_tasks()
     argv = ["--optimizer", "mipro", "--lm", "scripted/1", "--tasks", str(tasks)]
     client, _ = store.open_store()
     for left in (3, 0):
@@ -185,10 +185,10 @@ def test_an_optimizer_runs_on_the_embedded_lm(
 
 
 def test_what_an_optimizer_needs_or_has_no_use_for_is_reported_in_one_line(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anything is asked or recorded."""
-    tasks = str(write_tasks(tmp_path / "mine"))
+    tasks = str(shared_tasks())
     cases = [
         (("gepa",), "--reflection-lm: `gepa` needs an LM that writes instructions"),
         (("simba", "--reflection-lm", "embedded"), "--reflection-lm: `simba` needs an LM that writes instructions"),
@@ -203,11 +203,9 @@ def test_what_an_optimizer_needs_or_has_no_use_for_is_reported_in_one_line(
     assert engine.calls == 0
 
 
-def test_a_validation_set_chooses_and_is_kept_for_going_on(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_validation_set_chooses_and_is_kept_for_going_on(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """`adaptive` tries the levels on it; a resumed run asks for none of it again."""
-    tasks = write_tasks(tmp_path / "mine")
+    tasks = shared_tasks()
     chosen = (
         "--tasks",
         str(tasks / "double.yaml"),

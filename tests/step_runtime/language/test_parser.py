@@ -21,39 +21,15 @@ PROGRAM = "E4 = step.Map(fn=fn_square).apply(E0)\nreturn E4\n"
 BROKEN = "E4 = step.Map(fn=fn_sqare).apply(E0)\nreturn E4\n"
 
 MISTAKES = [
-    Mistake(
-        "cut off",
-        "E4 = step.Map(fn=fn_square).apply((E0, E3",
-        "1:35",
-        "syntax",
-        "'(' was never closed",
-        "close every bracket and string; the program may be cut off",
-    ),
-    Mistake(
-        "prose before the program",
-        "Here is the program:\nE4 = step.Map(fn=fn_square).apply(E0)\nreturn E4",
-        "1:13",
-        "syntax",
-        "invalid syntax",
-        "write the program alone, without prose: names bound to step.",
-    ),
-    Mistake(
-        "stream in the configuration",
-        "E4 = step.Map(fn=fn_square, E0)\nreturn E4",
-        "1:31",
-        "syntax",
-        "positional argument follows keyword argument",
-        "streams go into apply: step.NAME(config).apply(stream)",
-    ),
-    Mistake(
-        "stray indent",
-        "E4 = E0\n  return E4",
-        "2:3",
-        "syntax",
-        "unexpected indent",
-        "statements of one block start in one column, with the same s",
-    ),
-]
+    Mistake("cut off", "E4 = step.Map(fn=fn_square).apply((E0, E3", "1:35", "syntax", "'(' was never closed",
+     "close every bracket and string; the program may be cut off"),
+    Mistake("prose before the program", "Here is the program:\nE4 = step.Map(fn=fn_square).apply(E0)\nreturn E4",
+     "1:13", "syntax", "invalid syntax", "write the program alone, without prose: names bound to step."),
+    Mistake("stream in the configuration", "E4 = step.Map(fn=fn_square, E0)\nreturn E4", "1:31", "syntax",
+     "positional argument follows keyword argument", "streams go into apply: step.NAME(config).apply(stream)"),
+    Mistake("stray indent", "E4 = E0\n  return E4", "2:3", "syntax", "unexpected indent",
+     "statements of one block start in one column, with the same s"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,11 @@ USES = {
     "an alias": ("a = E0\nb = E0\nreturn step.Map(fn=fn_mul).apply((a, b))", ["E0"]),
     "a name bound again": ("E0 = step.Map(fn=fn_square).apply(E0)\nreturn step.Map(fn=fn_square).apply(E0)", []),
     "a name bound again to another": ("a = E0\nE0 = E3\nb = step.Copy().apply(a)\nreturn step.Copy().apply(E0)", []),
-    "zip of one list with itself": (
-        "a = step.Copy().apply(E0)\nreturn [step.Zip().apply(p) for p in zip(a, a)]",
-        ["a[0]", "a[1]"],
-    ),
+    "zip of one list with itself": ("a = step.Copy().apply(E0)\nreturn [step.Zip().apply(p) for p in zip(a, a)]",
+     ["a[0]", "a[1]"]),
     "zip of a stream with itself": ("return step.Zip().apply((E0, E0))", ["E0"]),
-    "a comprehension over a list": (
-        "a = step.Copy().apply(E0)\nreturn [step.Map(fn=fn_square).apply(x) for x in a]",
-        [],
-    ),
+    "a comprehension over a list": ("a = step.Copy().apply(E0)\nreturn [step.Map(fn=fn_square).apply(x) for x in a]",
+     []),
     "a comprehension over a list, twice": (
         "a = step.Copy().apply(E0)\nb = [step.Map(fn=fn_square).apply(x) for x in a]\n"
         "c = [step.Map(fn=fn_square).apply(x) for x in a]\nreturn b[0]",
@@ -46,30 +42,18 @@ USES = {
     "a comprehension's constant stream": ("return [step.Map(fn=f).apply(E0) for f in experts]", ["E0"]),
     "a loop's constant stream": ("a = []\nfor f in experts:\n    a.append(step.Map(fn=f).apply(E0))\nreturn a", ["E0"]),
     "a loop that rebinds": ("a = E0\nfor f in experts:\n    a = step.Map(fn=f).apply(a)\nreturn a", []),
-    "a list in two lists": (
-        "a = [E0]\nb = [a, a]\nreturn [step.Map(fn=fn_square).apply(x) for y in b for x in y]",
-        ["E0"],
-    ),
-    "a slice and an index": (
-        "a = step.Copy().apply(E0)\nb = [step.Identity().apply(x) for x in a[:1]]\n"
-        "c = step.Identity().apply(a[-2])\nreturn c",
-        ["a[0]"],
-    ),
-    "a slice and the other index": (
-        "a = step.Copy().apply(E0)\nb = [step.Identity().apply(x) for x in a[:1]]\n"
-        "c = step.Identity().apply(a[-1])\nreturn c",
-        [],
-    ),
-    "unpacked and indexed": (
-        "a = step.Copy().apply(E0)\nb, *c = a\nd = step.Zip().apply((b, a[0]))\nreturn d",
-        ["a[0]"],
-    ),
+    "a list in two lists": ("a = [E0]\nb = [a, a]\nreturn [step.Map(fn=fn_square).apply(x) for y in b for x in y]",
+     ["E0"]),
+    "a slice and an index": ("a = step.Copy().apply(E0)\nb = [step.Identity().apply(x) for x in a[:1]]\n"
+     "c = step.Identity().apply(a[-2])\nreturn c", ["a[0]"]),
+    "a slice and the other index": ("a = step.Copy().apply(E0)\nb = [step.Identity().apply(x) for x in a[:1]]\n"
+     "c = step.Identity().apply(a[-1])\nreturn c", []),
+    "unpacked and indexed": ("a = step.Copy().apply(E0)\nb, *c = a\nd = step.Zip().apply((b, a[0]))\nreturn d",
+     ["a[0]"]),
     "unpacked by halves": ("a = step.Copy().apply(E0)\nb, *c = a\nd = step.Zip().apply((b, c[0]))\nreturn d", []),
     "appended twice": ("a = []\na.append(E0)\na.append(E0)\nreturn [step.Identity().apply(x) for x in a]", ["E0"]),
-    "reversed": (
-        "a = step.Copy().apply(E0)\nreturn [step.Zip().apply((x, y)) for x, y in zip(a, reversed(a))]",
-        ["a[0]", "a[1]"],
-    ),
+    "reversed": ("a = step.Copy().apply(E0)\nreturn [step.Zip().apply((x, y)) for x, y in zip(a, reversed(a))]",
+     ["a[0]", "a[1]"]),
     "returned and consumed once": ("a, b = step.Copy().apply(E0)\nreturn a, step.Map(fn=fn_square).apply(a)", []),
     "returned and consumed twice": ("return E0, step.Map(fn=fn_mul).apply((E0, E0))", ["E0"]),
     "returned twice": ("return E0, E0", []),
@@ -78,20 +62,14 @@ USES = {
         "a = step.Partition(N=E).apply((E3, E2))\nreturn step.Merge(fn=fn_sum).apply((a, E2))",
         ["E2"],
     ),
-    "an index copied": (
-        "i, j = step.Copy().apply(E2)\na = step.Partition(N=E).apply((E3, i))\n"
-        "return step.Merge(fn=fn_sum).apply((a, j))",
-        [],
-    ),
+    "an index copied": ("i, j = step.Copy().apply(E2)\na = step.Partition(N=E).apply((E3, i))\n"
+     "return step.Merge(fn=fn_sum).apply((a, j))", []),
     "data as its own reference": ("a = step.Promote(b=0).apply(E0)\nreturn step.RepeatRef().apply((E0, a))", ["E0"]),
-    "one part merged twice": (
-        "i, j = step.Copy().apply(E2)\na = step.Partition(N=E).apply((E3, i))\n"
-        "return step.Merge(fn=fn_sum).apply(([a[0], a[1], a[1]], j))",
-        ["a[1]"],
-    ),
+    "one part merged twice": ("i, j = step.Copy().apply(E2)\na = step.Partition(N=E).apply((E3, i))\n"
+     "return step.Merge(fn=fn_sum).apply(([a[0], a[1], a[1]], j))", ["a[1]"]),
     "a use in dead code": ("a = step.Identity().apply(E0)\nreturn step.Map(fn=fn_square).apply(E0)", ["E0"]),
     "a parameter of body": ("def body(x, y, m, z):\n    return step.Zip().apply((x, x))", ["x"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", USES)

@@ -1,0 +1,95 @@
+"""Worker processes that commands in this process use one after another: their start takes as long as their work.
+
+A pool is handed on when it is left, unless a call of it was lost or goes on, and until it has met many tasks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.sandbox import current
+from pipeline.verification.workers import PoolSettings
+
+MOST_GROUPS = 24
+"""Each has a process in a worker, which takes memory."""
+
+
+MOMENT = 2.0
+"""Seconds, after which it is cheaper to start another pool."""
+
+
+class WarmPools:
+    """Pools of workers that are ready, by their settings, their number of workers, and the folder that they run in."""
+
+    def __init__(self) -> None:
+        self._ready: defaultdict[Any, list[_Pool]] = defaultdict(list)
+
+    def start(self, settings: PoolSettings, workers: int) -> Lease:
+        """In the place of `PoolSettings.start`."""
+        settings = replace(settings, sandbox=settings.sandbox or current())
+        ready = self._ready[settings, workers, Path.cwd()]
+        return Lease(ready.pop() if ready else _Pool(settings, workers), ready.append)
+
+    def close(self) -> None:
+        """Ends the workers."""
+        for pool in (pool for ready in self._ready.values() for pool in ready):
+            pool.kill_workers()
+
+
+class _Pool(WorkerPool):
+    def __init__(self, settings: PoolSettings, workers: int) -> None:
+        super().__init__(workers, **vars(settings))
+        self.group_of = settings.group or (lambda *args, **kwargs: "")
+        self.groups: set[str] = set()
+
+
+class Lease(Executor):
+    """A pool until it is left; then, or if it is lost, it takes no more calls, as one's own."""
+
+    def __init__(self, pool: _Pool, hand_on: Callable[[_Pool], object]) -> None:
+        self._pool, self._hand_on = pool, hand_on
+        self._futures: list[Future[Any]] = []
+        self._left = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self._left:
+            raise RuntimeError("the pool is shut down")
+        self._pool.groups.add(self._pool.group_of(*args, **kwargs))
+        self._futures.append(self._pool.submit(fn, *args, **kwargs))
+        return self._futures[-1]
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if cancel_futures or not wait:
+            self.kill_workers()
+        self._leave()
+
+    def kill_workers(self) -> None:
+        """As of a pool of one's own; what ends at once is waited for."""
+        for future in self._futures:
+            future.cancel()
+        if wait(self._futures, MOMENT).not_done:
+            self._left = True
+            self._pool.kill_workers()
+        self._leave()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.kill_workers()
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        wait(self._futures)
+        lost = any(not each.cancelled() and isinstance(each.exception(), WorkerLost) for each in self._futures)
+        if lost or len(self._pool.groups) > MOST_GROUPS:
+            self._pool.kill_workers()
+        else:
+            self._hand_on(self._pool)
