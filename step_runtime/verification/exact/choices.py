@@ -7,18 +7,22 @@ from dataclasses import replace
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, truth
+from step_runtime.verification.exact import arithmetic, facts, truth
 from step_runtime.verification.exact.decisions import current, mask_tensor, union
 from step_runtime.verification.exact.facts import set_places
 from step_runtime.verification.exact.operands import Operand, Result
 from step_runtime.verification.exact.reductions import extreme, summed
-from step_runtime.verification.exact.residues import constants, fingerprint, mixed, moduli, symbols
+from step_runtime.verification.exact.residues import constants, fingerprint, level, mixed, moduli, symbols
 from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, shaped, spread
 
 
 def chosen(value: Value, hot: Value, dim: int) -> Value:
-    """The sum along a dim of numbers times truth values."""
-    return summed(arithmetic.multiply(value, hot, value.dtype), [dim], value.dtype)
+    """The sum along a dim of numbers times truth values; positive if the numbers are and one truth value holds."""
+    found = summed(arithmetic.multiply(value, hot, value.dtype), [dim], value.dtype)
+    held = summed(hot.plain(), [dim], hot.dtype)
+    if bool((level(held.data) == 1).all()) and bool(facts.positive(fingerprint(value.data)[0]).all()):
+        facts.set_positive(found.data)
+    return found
 
 
 def indexed_select(value: Operand, dim: int, index: Operand, result: Result) -> Value:

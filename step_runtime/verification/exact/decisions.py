@@ -10,6 +10,7 @@ numbers of outcomes, patterns exclude each other, and all were seen where the we
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact.residues import Word, fingerprint, moduli
+from step_runtime.verification.exact import facts
+from step_runtime.verification.exact.residues import Word, fingerprint, inverse, moduli
 from step_runtime.verification.exact.value import WORDS, Unknown
 
 Key = Hashable
@@ -81,6 +83,8 @@ class Decisions:
         self._places: dict[Key, int] = {}
         self._rows: dict[Key, Row] = {}
         self._pairs: dict[Word, tuple[Row, Word, Word]] = {}
+        self._signed: dict[Word, Tensor] = {}
+        self._alike: dict[Word, Word] = {}
 
     def outcome(self, key: Key, count: int) -> int:
         """The outcome of a decision that has so many; the first one where none is set."""
@@ -137,9 +141,32 @@ class Decisions:
         if not self.signs:
             self.wanted = True
             return None
+        word, opposite = self._alike.get(word, word), self._alike.get(opposite, opposite)
         key = min(word, opposite)
         sign = (1, -1, 0)[self.outcome(key, 3)]
         return sign if key == word else -sign, self.mask([key])
+
+    def relate(self, numbers: Tensor) -> None:
+        """Finds numbers, `(CHANNELS, n)`, whose quotients are positive: they have one sign, by one decision.
+
+        They depend on no decisions, so that it is the same whatever the outcomes are.
+        """
+        words, opposites = words_of(numbers), words_of(_opposite(numbers))
+        new = [place for place, word in enumerate(words) if word not in self._alike]
+        if new and self._signed:
+            own, before = numbers[:, new], torch.stack([*self._signed.values()], 1)
+            quotients = own.unsqueeze(2) * inverse(before).unsqueeze(1) % moduli(own).unsqueeze(2)
+            turned = before.unsqueeze(1) * inverse(own).unsqueeze(2) % moduli(own).unsqueeze(2)
+            above = facts.positive(fingerprint(quotients)[0]) | facts.positive(fingerprint(turned)[0])
+            earlier = [*self._signed]
+            for number, other in above.nonzero().tolist():
+                self._alike.setdefault(words[new[number]], self._alike[earlier[other]])
+                opposite = words_of(_opposite(before[:, other : other + 1]))[0]
+                self._alike.setdefault(opposites[new[number]], self._alike[opposite])
+        for place in new:
+            self._alike.setdefault(words[place], words[place])
+            self._alike.setdefault(opposites[place], opposites[place])
+            self._signed[words[place]] = numbers[:, place]
 
 
 _CURRENT: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
@@ -160,25 +187,30 @@ def current() -> Decisions | None:
     return _CURRENT.get()
 
 
-def signs(data: Tensor, open_: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The signs of the numbers that are open, which of them are decided, `(1, ...)`, and the masks; None for none."""
+def signs(data: Tensor, open_: Tensor, masks: Tensor | None) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The signs of the numbers that are open, which of them are decided, `(1, ...)`, and the masks; None for none.
+
+    `masks` are those of the decisions that the numbers depend on.
+    """
     decisions = _CURRENT.get()
     if decisions is None or not bool(open_.any()):
         return None
     shape = data.shape[1:]
     spots = open_.expand(1, *shape).reshape(-1).nonzero().squeeze(1)
     numbers = data.flatten(1)[:, spots]
-    found, masks = torch.zeros(math.prod(shape), dtype=torch.int64), [0] * math.prod(shape)
+    if decisions.signs and (masks is None or not bool(masks.any())):
+        decisions.relate(numbers)
+    found, own_masks = torch.zeros(math.prod(shape), dtype=torch.int64), [0] * math.prod(shape)
     decided = torch.zeros(len(found), dtype=torch.bool)
     for spot, word, opposite in zip(spots.tolist(), words_of(numbers), words_of(_opposite(numbers)), strict=True):
         if (own := decisions.sign(word, opposite)) is not None:
-            found[spot], masks[spot] = own
+            found[spot], own_masks[spot] = own
             decided[spot] = True
         elif not decisions.ranks:
             return None
     if not bool(decided.any()):
         return None
-    return found.reshape(1, *shape), decided.reshape(1, *shape), mask_tensor(masks, shape)
+    return found.reshape(1, *shape), decided.reshape(1, *shape), mask_tensor(own_masks, shape)
 
 
 def mask_tensor(masks: Sequence[int], shape: Sequence[int]) -> Tensor:
@@ -229,7 +261,7 @@ class Cover:
         Raises:
             Unknown: There are too many.
         """
-        if self.trials and all(sum(patterns.values()) == 1 for patterns in self._seen):
+        if self.trials and self._complete():
             return None
         found: dict[Key, int] = {}
         for number, group in enumerate(self._groups):
@@ -244,6 +276,14 @@ class Cover:
         if self.trials > 2 * _PATTERNS:
             raise Unknown("decisions by data whose outcomes were not all met")
         return found
+
+    def _complete(self) -> bool:
+        """Whether the patterns of each result weigh 1 together, and exclude each other."""
+        return all(sum(seen.values()) == 1 for seen in self._seen) and all(
+            any((key, outcome) not in other and key in dict(other) for key, outcome in one)
+            for seen in {frozenset(seen) for seen in self._seen}
+            for one, other in itertools.combinations(seen, 2)
+        )
 
     def see(self, decisions: Decisions, masks: Tensor) -> None:
         """Takes note of a trial, and of the decisions that each result depended on: `(WORDS, results)`."""

@@ -80,7 +80,7 @@ def above_zero(value: Value) -> Value:
 
 def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True) -> Value:
     """Whether numbers have a sign, where that is open, and is a decision with a concrete outcome."""
-    decided = signs(value.data, found.known.isnan() & open_)
+    decided = signs(value.data, found.known.isnan() & open_, value.masks)
     if decided is None:
         return found
     own, there, masks = decided

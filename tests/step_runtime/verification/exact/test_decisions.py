@@ -11,6 +11,7 @@ from step_runtime import Task, loads_task
 from step_runtime.verification.exact.decisions import Cover, Decisions, mask_tensor
 from step_runtime.verification.exact.value import Unknown
 from tests.step_runtime.verification.exact.test_proof import MAP, proved
+from tests.step_runtime.verification.exact.test_proof import task_of as scalars
 
 ROWS = """
 inputs: [{{name: E0, dtype: "Buffer(fp32, [N])", dims: [M], data_gen: torch.randn}}]
@@ -105,6 +106,27 @@ HALVES = "x.topk(2).indices; m = torch.zeros_like(x).scatter(0, t, 1.0) * x; "
 def test_other_choices_are_not_proved(apply: str, reference: str) -> None:
     """Other scores, ranks, ends and ties, and what differs for some of the outcomes only."""
     assert proved(task_of(apply, reference), MAP).answer != "proved"
+
+
+@pytest.mark.parametrize(
+    ("test", "right"),
+    [
+        ("x > 2 * torch.exp(x)", True),
+        ("2 * torch.exp(x) < x", True),
+        ("x >= 2 * torch.exp(x)", False),
+        ("x < 2 * torch.exp(x)", False),
+        ("x * x > 2 * torch.exp(x) * x", False),
+        ("-x > -2 * torch.exp(x)", False),
+        ("x > 2.0000001 * torch.exp(x)", False),
+    ],
+)
+def test_a_positive_factor_keeps_the_sign(test: str, right: bool) -> None:
+    """Both sides then decide by one number; other factors, and ties, are told apart."""
+    apply = f"x = input[0]; return [torch.where({test}, x, x * 2)]"
+    reference = (
+        "torch.where(input_data['E0'] / torch.exp(input_data['E0']) > 2, input_data['E0'], input_data['E0'] * 2)"
+    )
+    assert (proved(scalars(apply, reference), MAP).answer == "proved") is right
 
 
 def covered(decide: list[tuple[str, int]], depend: Sequence[Sequence[int]]) -> int:
