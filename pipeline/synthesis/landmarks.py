@@ -380,14 +380,3 @@ def _ordered(values: Tensor) -> Tensor:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return bool(close(one.unsqueeze(0), other.unsqueeze(0)).all())
-
-
-def landmarks_of(instance: TaskInstance, seed: int) -> Landmarks:
-    """The landmarks of a task on the data of a seed, its outputs among them: one may be made of another.
-
-    Raises:
-        TaskCodeError: The reference fails.
-    """
-    others, values = (reference_values(instance, at) for at in (seed + 1, seed))
-    inputs = [part for parts in instance.sample_inputs(seed).values() for part in parts]
-    return Landmarks(values, others, [part.to(torch.float64).flatten() for part in inputs])

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
-from pipeline.synthesis.landmarks import Landmarks, ReferenceValue, landmarks_of, reference_values
+from pipeline.synthesis.landmarks import Landmarks, ReferenceValue, reference_values
+from pipeline.synthesis.observation import flat_inputs
 from pipeline.synthesis.value_blocks import RowLayout
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.instance import TaskInstance, instances
@@ -44,11 +45,15 @@ def observed() -> TaskInstance:
     return instances(task(LOOP))[0]
 
 
+def landmarks_of(instance: TaskInstance) -> Landmarks:
+    return Landmarks(reference_values(instance, 0), reference_values(instance, 1), flat_inputs(instance, 0))
+
+
 def test_what_a_loop_computes_is_one_landmark() -> None:
     """The last sum, and all sums together; not the constants or the input."""
     with default_dtype(torch.float64):
         instance = observed()
-        landmarks = landmarks_of(instance, 0)
+        landmarks = landmarks_of(instance)
         (data,) = instance.sample_inputs(0)["E0"]
         sums, rows = data.cumsum(1), data.shape[0]
         assert landmarks.finite and landmarks.count >= 2
@@ -119,7 +124,7 @@ def test_lines_whose_values_no_stream_has_are_missed() -> None:
     """By output, number and text, until a stream has a value of theirs."""
     with default_dtype(torch.float64):
         instance = observed()
-        landmarks = landmarks_of(instance, 0)
+        landmarks = landmarks_of(instance)
         (data,) = instance.sample_inputs(0)["E0"]
         (line,) = [each for each in landmarks.missed() if "total +" in each]
         assert line == "output S0, line 3: total = total + input_data['E0'][:, step]"

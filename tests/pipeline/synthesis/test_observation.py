@@ -10,13 +10,12 @@ import torch
 from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bidirectional_search import BidirectionalSearch
-from pipeline.synthesis.observation import SEED, Observation
+from pipeline.synthesis.observation import SEEDS, Observation, least_instance
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.seed_streams import SeedStream
 from pipeline.synthesis.terms import InputTerm, RuleTerm
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.execution.invocation import default_dtype
-from step_runtime.verification.instance import instances
 from tests.support.small_tasks import of_scalars, task
 
 FNS = {
@@ -36,7 +35,7 @@ def float64() -> Iterator[None]:
 def test_a_landmark_holds_at_a_second_input() -> None:
     """Of two streams with the same value, one made by another function is refused where it differs at the next seed."""
     given = of_scalars(FNS, "(10 * input_data['E0']).round().sin()")
-    instance = min(instances(given), key=lambda each: each.sizes["N"])
+    instance = least_instance(given)
     executor = BatchExecutor(instance, TypeSpace(instance.scope), SearchBudget())
     observation = Observation(instance, executor)
     (source,) = observation.inputs
@@ -51,8 +50,17 @@ def test_a_landmark_holds_at_a_second_input() -> None:
     assert not observation.has_landmark(SeedStream(source.type, value, made["fn_sine"], 1))
     assert observation.has_landmark(SeedStream(source.type, value, made["fn_round"], 1))
     assert not observation.has_landmark(SeedStream(source.type, value.sin(), made["fn_sine"], 1)), "the output"
-    data = instance.sample_inputs(SEED)["E0"][0]
+    data = instance.sample_inputs(observation.seed)["E0"][0]
     assert torch.equal(data.flatten(), source.values[0])
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_data_are_of_a_seed_that_tells_programs_apart() -> None:
+    """At one seed only, the ReLU changes a number."""
+    instance = least_instance(of_scalars(FNS, "torch.relu(input_data['E0'] + 3)"))
+    telling = [seed for seed in SEEDS if bool((instance.sample_inputs(seed)["E0"][0] < -3).any())]
+    executor = BatchExecutor(instance, TypeSpace(instance.scope), SearchBudget())
+    assert [Observation(instance, executor).seed] == telling != [SEEDS[0]]
 
 
 def test_an_output_is_a_landmark_for_the_next() -> None:
