@@ -67,13 +67,12 @@ def test_the_page_on_languages_names_all_that_one_may_offer() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
 def test_links_lead_to_files_and_headings(page: Path) -> None:
-    """Those within the project."""
-    broken = []
+    """Those within the project; of the site's pages, within the site."""
+    broken, docs = [], PROJECT / "docs"
     for link, _, heading in re.findall(r"\]\(([^)#:\s]*)(#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
-        target = page.parent / link if link else page
-        if target.name not in MADE_BY_THE_BUILD and not (
-            target.exists() and (not heading or heading in headings(target))
-        ):
+        target = (page.parent / link).resolve() if link else page
+        found = target.is_file() and (target.is_relative_to(docs) or not page.is_relative_to(docs))
+        if target.name not in MADE_BY_THE_BUILD and not (found and (not heading or heading in headings(target))):
             broken.append(f"{link}#{heading}")
     assert broken == []
 
