@@ -45,6 +45,8 @@ TASK, PROGRAM, TEST, README = "task.yaml", "program.step", "test_program.py", "R
 NAMES = (TASK, PROGRAM, TEST, README)
 _LONGEST = 2**24
 """Bytes of a file of a bundle."""
+_MOST_ADDED = 20
+"""Files that are named although they are none of a bundle."""
 
 
 class NotRight(Exception):
@@ -125,9 +127,11 @@ def _files(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
         message = {True: "", False: "changed since the bundle was made", None: "not a file of a bundle"}[held]
         yield BundleCheck(what=visible(file.name, line=True), holds=bool(held), message=message)
     known = {MANIFEST, *(file.name for file in bundle.files)}
-    for path in sorted(folder.iterdir()):
-        if path.name not in known:
-            yield BundleCheck(what=visible(path.name, line=True), holds=False, message="added since; not checked")
+    added = sorted(path.name for path in folder.iterdir() if path.name not in known)
+    for name in added[:_MOST_ADDED]:
+        yield BundleCheck(what=visible(name, line=True), holds=False, message="added since; not checked")
+    if len(added) > _MOST_ADDED:
+        yield BundleCheck(what=f"{len(added) - _MOST_ADDED:,} more files", holds=False, message="added since")
 
 
 def _claims(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:

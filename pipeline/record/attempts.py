@@ -39,6 +39,8 @@ PARTS = PART.format("*")
 """The pattern of the names of parts, which sort by the owner's term, then by number."""
 LONGEST_LINE = 2**27
 """Bytes of one attempt, whose answer may be long."""
+LARGEST = 2**33
+"""Bytes of an iteration's attempts, unpacked."""
 FOLDERS = ("iterations", "validation")
 """The artifact folders that hold attempts, one subfolder an iteration or a level's validation."""
 _CUT = (EOFError, zlib.error, gzip.BadGzipFile)
@@ -146,14 +148,18 @@ def read_iteration(folder: Path) -> Iterator[Attempt]:
     """The attempts in an iteration's folder, sorted; where there are several files, each may be cut short.
 
     Raises:
-        ValueError, LookupError, TypeError, OSError, EOFError: A file is damaged.
+        ValueError, LookupError, TypeError, OSError, EOFError, RecursionError: A file is damaged.
     """
     parts, whole = sorted(folder.glob(PARTS)), folder / FILE
     best: dict[tuple[Any, ...], tuple[tuple[bool, str], int]] = {}
+    size = 0
     with tempfile.TemporaryFile() as lines:  # only the offsets of the lines are kept in memory
         for source in [*([whole] if whole.exists() else []), *parts]:
             term = "~" if source == whole else source.name  # after all digits
             for line in read_lines(source, cut_short=bool(parts)):
+                size += len(line)
+                if size > LARGEST:
+                    raise ValueError(f"more than {LARGEST:,} bytes")
                 attempt = json.loads(line)
                 sample = attempt["task"], attempt["temperature"], attempt["sample"]
                 rank = attempt["score"] is not None, term
@@ -175,7 +181,7 @@ def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[
         try:
             for attempt in read_iteration(own):
                 yield own.name, attempt
-        except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, RecursionError) as error:
             where = own.relative_to(folder) / FILE
             raise UsageError(f"{where}: cannot read the attempts: {first_line(error)}") from None
 

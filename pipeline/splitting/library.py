@@ -33,6 +33,8 @@ from step_runtime.tasks.task import FnSpec, OutputSpec, SolvedTask, Task, Tensor
 from step_runtime.verification.check import insert_copies
 from step_runtime.verification.instance import TaskInstance, instances
 
+MOST_TRIED = 50
+"""Programs of one key that are judged: a folder from elsewhere may have any number."""
 _SEED = 0
 _MOST_DRAFTS = 3
 _DIGITS = 6
@@ -57,10 +59,10 @@ class Library:
     def programs(self, task: Task, pool: SearchPool) -> Iterator[str]:
         """Verified programs for a task, in its own names; its code runs in the pool's workers.
 
-        Files that are no solved tasks are passed over.
+        Files that are no solved tasks are passed over, and those beyond the first `MOST_TRIED`.
         """
         key = _key_in(pool, task)
-        for path in sorted(self.folder.glob(f"{key}-*.yaml")) if key else ():
+        for path in sorted(self.folder.glob(f"{key}-*.yaml"))[:MOST_TRIED] if key else ():
             try:
                 solved = read_task(path).solved()
             except TaskError:

@@ -161,7 +161,7 @@ def _functions(path: str, folder: Path, source: TaskSource) -> _Functions:
         text = yaml_format.read_text(full)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise TaskError(f"{here}: cannot read the functions file {full}: {reason}") from None
+        raise TaskError(f"{here}: cannot read the functions file {shortened(str(full))}: {reason}") from None
     file = str(full)
     node, content = yaml_format.load(text, file)
     if not isinstance(content, Mapping) or content.keys() != {"fns"} or not isinstance(content["fns"], list):

@@ -80,6 +80,23 @@ def test_a_demonstration_that_breaks_a_rule_is_refused_when_it_is_read(attack: s
         load_program(program(tmp_path / "p.json", (task(), UNTYPED[attack])))
 
 
+@pytest.mark.parametrize("counts", [[(1, 1), (1, 1)], [(2, 1)]], ids=["a task twice", "more successes than samples"])
+def test_the_solutions_of_a_pool_are_possible(counts: list[tuple[int, int]], tmp_path: Path) -> None:
+    """As those of an experience are; the control is read."""
+    content = json.loads(program(tmp_path / "p.json", (task(), RIGHT)).read_text())
+    shown = content["predictors"]["proposer.predict"]["demonstrations"][0]
+
+    def load(counts: list[tuple[int, int]]) -> Agent:
+        pooled = [{**shown, "successes": right, "samples": samples} for right, samples in counts]
+        content["pool"] = {"selection": "similar", "tokens": None, "solutions": pooled}
+        (tmp_path / "q.json").write_text(json.dumps(content))
+        return load_program(tmp_path / "q.json")
+
+    assert load([(1, 1)]).pool
+    with pytest.raises(UsageError, match=r"pool\.solutions"):
+        load(counts)
+
+
 COMPUTED = "global: |\n  a_value = len('xx')\n  helper = make()\n"
 
 

@@ -75,6 +75,7 @@ BAD: dict[str, Callable[[Path], object]] = {
     "a long sum in code": lambda path: path.write_text(TASK + f"global: x = {'1+' * 60_000}1\n"),
     "attributes in code": lambda path: path.write_text(TASK + f"global: x = a{'.b' * 60_000}\n"),
     "calls in code": lambda path: path.write_text(TASK + f"global: x = a{'()' * 60_000}\n"),
+    "a long path of functions": lambda path: path.write_text(TASK + f"fns_from: {'../' * 60_000}x\n"),
     "a nested type": lambda path: path.write_text(
         TASK.replace("dtype: fp32", f"dtype: '{'[' * 5000}fp32{']' * 5000}'", 1)
     ),

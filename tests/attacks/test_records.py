@@ -149,6 +149,20 @@ def test_a_doctored_request_is_an_error_of_its_own(attack: str) -> None:
     assert not isinstance(error.value, UnicodeError)
 
 
+@pytest.mark.parametrize(("text", "message"), [(b"[" * 200_000, "recursion"), (b"{}\n" * 2**20, "more than")])
+def test_hostile_lines_of_attempts_are_one_message(
+    text: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deep ones, and so many in a small file that they would fill a disk; see below for what is read."""
+    line = json.dumps({"task": 0, "temperature": 1.0, "sample": 0, "score": None}).encode()
+    monkeypatch.setattr(attempts, "LARGEST", 2**20)
+    folder = tmp_path / "iterations" / "01"
+    folder.mkdir(parents=True)
+    (folder / "attempts.jsonl.gz").write_bytes(gzip.compress(text.replace(b"{}", line)))
+    with pytest.raises(UsageError, match=rf"attempts\.jsonl\.gz: cannot read the attempts: .*{message}"):
+        [*attempts.read_folder(tmp_path)]
+
+
 def test_a_compressed_line_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of attempts that unpacks to more than memory holds is one message; the control is read."""
     monkeypatch.setattr(attempts, "LONGEST_LINE", 2**20)

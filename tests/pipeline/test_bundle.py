@@ -70,6 +70,10 @@ def test_a_change_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert differing["program.step"] == "changed since the bundle was made"
     assert differing["README.md"] == "cannot be read: No such file or directory"
     assert differing["notes.txt"] == "added since; not checked"
+    for number in range(100):
+        (made / f"more{number}.txt").touch()
+    _, _, differing = checked(made, capsys)
+    assert differing["81 more files"] == "added since"
     assert differing["verdict"] == "stated passed, found failed: value: value"
 
 

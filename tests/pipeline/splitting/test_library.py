@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.splitting.library import Library, in_names_of, task_key
+from pipeline.splitting.library import MOST_TRIED, Library, in_names_of, task_key
 from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.parallel_search import search_pool
 from pipeline.verification.workers import LocalWorkers
@@ -62,7 +62,7 @@ def test_a_program_comes_in_the_names_of_the_task_that_asks() -> None:
 
 
 def test_what_is_added_is_found_and_a_wrong_program_is_not_given(tmp_path: Path) -> None:
-    """A kept file has the functions that its program uses alone."""
+    """A kept file has the functions that its program uses alone; of a folder full of files, the first are tried."""
     library, task = Library(tmp_path / "library"), projection()
     with search_pool(LocalWorkers(1), 60) as pool:
         assert list(library.programs(task, pool)) == []
@@ -71,6 +71,12 @@ def test_what_is_added_is_found_and_a_wrong_program_is_not_given(tmp_path: Path)
         found = list(library.programs(projection(x="tokens"), pool))
         assert len(found) == library.found == 1 and "apply(tokens)" in found[0]
         assert len([*library.programs(with_other_dims(task), pool)]) == 1
+        flood = [path.with_name(f"{path.stem[:16]}-{number:08}.yaml") for number in range(MOST_TRIED)]
+        for each in flood:
+            each.write_text("{}")
+        assert list(library.programs(task, pool)) == []
+        for each in flood:
+            each.unlink()
         path.write_text(
             path.read_text()
             .replace("fn=fn_scale).apply((a, ", "fn=fn_scale).apply((b, ")
