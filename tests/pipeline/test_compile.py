@@ -158,6 +158,20 @@ def test_with_split_a_layer_is_solved_by_its_subtasks_and_the_record_says_when(
     assert run("none", *options) == 2 and "--split: `none` does not learn from sub-tasks" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_with_split_the_embedded_lm_solves_attention_by_its_subtasks(
+    store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No sample of the whole is right, and the answers to its eight sub-tasks are composed."""
+    argv = ["--optimizer", "adaptive", "--tasks", "data/tasks-layers/blocks/attention.yaml", "--split", "--json"]
+    argv += ["--samples", "2", "--temperatures", "0.4", "--max-iterations", "6"]
+    assert run_command(command.NAME, command.main, argv) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["solved"] == ["blocks/attention"] and result["pass_at_1"] == 0
+    parts = result["composed"]["blocks/attention"]
+    assert len(parts) == 8 and all(result["subtasks"][part] for part in parts)
+
+
 def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

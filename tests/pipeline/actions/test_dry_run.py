@@ -40,7 +40,7 @@ def test_passes_of_a_control_are_those_that_its_limits_allow() -> None:
 def test_it_prints_requests_tokens_and_dollars_and_asks_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The LM is not even made; the upper bound keeps to the budget."""
+    """The LM is not even made; the upper bound keeps to the budget. Sub-tasks have requests that no bound counts."""
     monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda *_, **__: pytest.fail("asked"))
     argv = ["--optimizer", "adaptive", "--tasks", str(shared_tasks()), "--samples", "4", "--dry-run"]
     argv += ["--lm", "openai/gpt-4o", "--temperatures", "0.4,1.0"]
@@ -51,7 +51,10 @@ def test_it_prints_requests_tokens_and_dollars_and_asks_nothing(
     assert 0 < least["usd"] < most["usd"] and least["prompt"] < most["prompt"]
     assert most["requests"] == (3 + 3 * (2 + 1)) * 2 * 4 * 2
     assert run_command(command.NAME, command.main, [*argv, "--max-usd", "1"]) == 0
-    assert "to 1.00" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "to 1.00" in shown and "sub-tasks" not in shown
+    assert run_command(command.NAME, command.main, [*argv, "--split"]) == 0
+    assert "requests for sub-tasks of unsolved tasks come on top" in capsys.readouterr().out
     unknown = [word if word != "openai/gpt-4o" else "openai/nobody" for word in argv]
     assert run_command(command.NAME, command.main, unknown) == 0
     assert "dollars     unknown" in capsys.readouterr().out
