@@ -352,7 +352,8 @@ class Experience:
     def dump(self, path: str | Path, *, attempts: bool = True, encode: Codec = to_jsonable) -> None:
         """Writes the record as JSON; arguments as for `to_dict`."""
         text = json.dumps(self.to_dict(attempts=attempts, encode=encode), ensure_ascii=False, indent=1)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        # Half of a pair of UTF-16, which LMs give at times, becomes its escape in JSON.
+        Path(path).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
     @classmethod
     def load(cls, path: str | Path, *, decode: Codec = dict) -> Experience:

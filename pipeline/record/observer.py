@@ -191,7 +191,8 @@ class MLflowObserver(BaseObserver):
             ValueError: No run has started.
         """
         state = json.dumps(program.dump_state(), indent=1, default=str, ensure_ascii=False)
-        self._client.log_text(self._parent, state + "\n", "compiled.json")
+        text = state.encode(errors="backslashreplace").decode()  # as in `Experience.dump`
+        self._client.log_text(self._parent, text + "\n", "compiled.json")
 
     @property
     def _root(self) -> Path:

@@ -5,6 +5,7 @@ They are the answer that represents each solved task, and the nearest miss of ea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -73,7 +74,7 @@ def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, example: d
     root = client.start_trace(
         attempt.task_key,
         "CHAIN",
-        to_jsonable(dict(example.inputs().items())),
+        _written(dict(example.inputs().items())),
         attributes,
         {"task": attempt.task_key, "result": "right" if attempt.passed else "nearest miss"},
         experiment,
@@ -81,11 +82,15 @@ def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, example: d
     )
     for name, calls in attempt.calls.items():
         for call in calls:
-            span = client.start_span(name, root.trace_id, root.span_id, "LLM", to_jsonable(call))
+            span = client.start_span(name, root.trace_id, root.span_id, "LLM", _written(call))
             client.end_span(root.trace_id, span.span_id)
-    outputs = {"text": attempt.text} if attempt.text is not None else to_jsonable(attempt.outputs)
-    client.end_trace(root.trace_id, outputs)
+    client.end_trace(root.trace_id, _written(attempt.outputs if attempt.text is None else {"text": attempt.text}))
     return str(root.trace_id)
+
+
+def _written(fields: Mapping[str, Any]) -> Any:
+    """Fields as JSON data, with `?` for half of a pair of UTF-16, for which MLflow would lose the trace."""
+    return json.loads(json.dumps(to_jsonable(fields), ensure_ascii=False).encode(errors="replace"))
 
 
 def _assess(trace_id: str, attempt: Attempt) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,8 @@ def some(task: str, demos: tuple[str, ...], visit: int) -> int:
 
 def test_json_round_trip(tmp_path):
     record = learn("abx", some, compiling={"valset": tasks("v")}).experience
+    halved = replace(record.entries[0], outputs={"answer": "half a pair: \ud800"})
+    record = replace(record, entries=(halved, *record.entries[1:]))
     record.dump(tmp_path / "experience.json")
     loaded = Experience.load(tmp_path / "experience.json")
     assert loaded.to_dict() == json.loads(json.dumps(record.to_dict()))

@@ -18,7 +18,7 @@ from optimizers import Domain, Experience, MetricError
 from pipeline import MLflowObserver
 from pipeline.record.attempts import read_folder
 from pipeline.record.mlflow_metrics import FIRST
-from tests.support.scripted_program import Solver, failing, learn, shown_two, some, tasks
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, failing, learn, shown_two, some, tasks
 
 
 @pytest.fixture
@@ -141,6 +141,21 @@ def test_what_cannot_be_recorded_ends_no_run(client: MlflowClient, caplog: pytes
     parent, _ = runs(client, "locked")
     assert parent.info.status == "FINISHED" and compiled.experience.solved == ("a",)
     assert "the program as a model cannot be recorded in MLflow: TypeError" in caplog.text
+
+
+def test_half_of_a_pair_of_utf_16_in_an_answer_is_recorded(client: MlflowClient) -> None:
+    """Where it cannot be written, as an escape or a question mark."""
+    engine = ScriptedEngine(some, 4, lambda request, task, right: answer(f"right {task} \ud800"))
+
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
+        return True
+
+    learn("ab", some, engine=engine, metric=metric, observers=[MLflowObserver("halves", client=client)])
+    parent, _ = runs(client, "halves")
+    assert parent.info.status == "FINISHED"
+    mlflow.flush_trace_async_logging()
+    traces: Any = client.search_traces(locations=[parent.info.experiment_id])
+    assert len(traces) == 2 and all("right" in str(trace.data.spans[0].outputs) for trace in traces)
 
 
 def test_candidates_on_a_validation_set_have_no_run_of_their_own(client: MlflowClient) -> None:
