@@ -147,7 +147,7 @@ TRACING = {
 UNCONTROLLED = {
     "has another view of the system", "names a file by a handle", "has the kernel do its calls",
     "lowers its parent's priority", "moves its parent to one core", "asks the host of its machine",
-    "has memory of which it is told", "has a thread with files of its own",
+    "has memory of which it is told", "has a thread with files of its own", "makes one as a node",
 }  # fmt: skip
 """What not every system, or not every user, is able to do anyway."""
 
