@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.support import doubling_lm
 from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_runs import learn, tasks
 from tests.support.unrendered import render_nothing
-from tests.support.warm_pools import Lease, WarmPools
+from tests.support.warm_pools import WarmPools
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,7 +49,7 @@ def all_warm_pools() -> Iterator[WarmPools]:
 def warm_pools(all_warm_pools: WarmPools, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands in this process find workers that other tests have started; see the folders that have their own."""
 
-    def start(settings: PoolSettings, workers: int) -> Lease:
+    def start(settings: PoolSettings, workers: int) -> Executor:
         return all_warm_pools.start(settings, workers)
 
     monkeypatch.setattr(PoolSettings, "start", start)

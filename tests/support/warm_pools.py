@@ -5,11 +5,11 @@ A pool is handed on when it is left, unless a call of it was lost or goes on, an
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -18,33 +18,47 @@ from pipeline.verification.workers import PoolSettings
 
 MOST_GROUPS = 24
 """Each has a process in a worker, which takes memory."""
-
-
+MOST_POOLS = 6
+"""That wait for another test."""
 MOMENT = 2.0
 """Seconds, after which it is cheaper to start another pool."""
 
 
 class WarmPools:
-    """Pools of workers that are ready, by their settings, their number of workers, and the folder that they run in."""
+    """Pools of workers that are ready, by their settings and their number of workers, the latest last."""
 
     def __init__(self) -> None:
-        self._ready: defaultdict[Any, list[_Pool]] = defaultdict(list)
+        self._home = Path.cwd()
+        self._ready: list[_Pool] = []
+        self._lock = Lock()
 
-    def start(self, settings: PoolSettings, workers: int) -> Lease:
-        """In the place of `PoolSettings.start`."""
+    def start(self, settings: PoolSettings, workers: int) -> Executor:
+        """In the place of `PoolSettings.start`; a test that has changed its folder gets workers there."""
         settings = replace(settings, sandbox=settings.sandbox or current())
-        ready = self._ready[settings, workers, Path.cwd()]
-        return Lease(ready.pop() if ready else _Pool(settings, workers), ready.append)
+        if Path.cwd() != self._home:
+            return WorkerPool(workers, **vars(settings))
+        with self._lock:
+            found = next((pool for pool in self._ready if pool.key == (settings, workers)), None)
+            self._ready = [pool for pool in self._ready if pool is not found]
+        return Lease(found or _Pool(settings, workers), self._keep)
+
+    def _keep(self, pool: _Pool) -> None:
+        with self._lock:
+            ready = [*self._ready, pool]
+            old, self._ready = ready[:-MOST_POOLS], ready[-MOST_POOLS:]
+        for each in old:
+            each.kill_workers()
 
     def close(self) -> None:
         """Ends the workers."""
-        for pool in (pool for ready in self._ready.values() for pool in ready):
+        for pool in self._ready:
             pool.kill_workers()
 
 
 class _Pool(WorkerPool):
     def __init__(self, settings: PoolSettings, workers: int) -> None:
         super().__init__(workers, **vars(settings))
+        self.key = settings, workers
         self.group_of = settings.group or (lambda *args, **kwargs: "")
         self.groups: set[str] = set()
 
