@@ -22,7 +22,7 @@ from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import simulate
 
-SEEDS = range(4)
+SEEDS = range(8)
 """Those whose data may be observed; the verifier has more."""
 
 
