@@ -70,8 +70,8 @@ def measure(options: argparse.Namespace, extra: Sequence[str], folder: Path) -> 
         with parts.watching({"sampling": [(Run, "_sample")]}):
             code = command.main([*asked, "-o", str(folder / "program.json"), *extra])
         own = parts.seconds["sampling"]
-        stats = server.stats()
-    requests = [request for request in stats["requests"][1:] if request["status"] == 200]  # the first is the probe
+        stats, asked_for = server.stats(), server.requests()[1:]  # the first is the probe
+    requests = [request for request in asked_for if request["status"] == 200]
     seconds = max(request["left"] for request in requests) - min(request["came"] for request in requests)
     best = len(requests) / options.slots * options.latency
     most, children = stats["most_at_once"], resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -83,13 +83,10 @@ def test_requests_of_a_sample_share_what_they_begin_with(server: Server, monkeyp
     ledger = Ledger()
     # With this seed functions may be applied again three times, so there is much to choose.
     proposed(metered(lm, ledger, lambda callers: "predict", seed=11))
-    spent, stats = ledger.total, server.stats()
-    assert (spent.calls, spent.prompt, spent.completion) == (
-        len(stats["requests"]),
-        stats["prompt_tokens"],
-        stats["completion_tokens"],
-    )
-    first, *others = (request["body"]["messages"] for request in stats["requests"])
+    spent, stats, requests = ledger.total, server.stats(), server.requests()
+    counted = (len(requests), stats["prompt_tokens"], stats["completion_tokens"])
+    assert (spent.calls, spent.prompt, spent.completion) == counted
+    first, *others = (request["body"]["messages"] for request in requests)
     assert others and all(messages[:-1] == first[:-1] for messages in others)
     uncached = stats["prompt_tokens"] - stats["cached_tokens"]
     once = sum(len(message["content"]) for message in first) // 4
