@@ -203,7 +203,7 @@ class Driver:
         run.start()
         try:
             stopped, message = self._iterated(run, validation)
-            run.solutions.hold_out(run.nearest_misses, run.spending.seconds)
+            run.solutions.hold_out(run.nearest_misses)
             demos = run.choose(() if stopped == "budget" else validation)
         except RunStopped as stop:
             if stop.unusable(scored=not all(attempt.failed for attempt in run.attempts)):

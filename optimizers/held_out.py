@@ -15,8 +15,8 @@ import dspy
 Claims = Sequence[tuple[dspy.Example, Mapping[str, Any]]]
 """Examples, each with the fields of an answer to it."""
 
-SHARE = 0.05
-"""Of a run's time, for which answers that were refused are judged once more."""
+MOST_REFUSED = 32
+"""Answers that were refused that are judged once more: a fixed number, so that a run can be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,8 @@ class HeldOutVerdict:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-HoldOut = Callable[[Claims, Claims, float], Sequence[HeldOutVerdict | None]]
-"""Judges answers once more: all of the first, and of the second those for which so many seconds suffice in all.
-
-It returns a verdict for each of both, None for one that was not judged.
-"""
+HoldOut = Callable[[Claims, Claims], Sequence[HeldOutVerdict | None]]
+"""Judges solutions and refused answers once more, and returns a verdict for each, None for one that was not judged."""
 
 
 @dataclass(frozen=True, slots=True)

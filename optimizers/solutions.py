@@ -19,7 +19,7 @@ from optimizers.context_fit import Refusal
 from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, TaskCount, in_task_order, mean_pass_at
 from optimizers.filtering import choose_answer
-from optimizers.held_out import SHARE, HeldOutVerdict
+from optimizers.held_out import MOST_REFUSED, HeldOutVerdict
 from optimizers.iteration_counts import IterationCounts
 from optimizers.ledger import TokenCount
 from optimizers.sampling import TaskExample
@@ -187,19 +187,18 @@ class Solutions:
             cost=cost, answer_iteration=None, held_out=None, composed_from=tuple(origins),
         )  # fmt: skip
 
-    def hold_out(self, refused: Mapping[str, Outputs], seconds: float) -> None:
+    def hold_out(self, refused: Mapping[str, Outputs]) -> None:
         """Marks the entries of the run's tasks, each once, with the held-out verdicts on their answers.
 
-        `refused` has wrong answers by task: those are judged, too, that a small share of the run's time suffices for,
-        which took so many `seconds`.
+        `refused` has wrong answers by task, of which the first are judged, too.
         """
         if self._domain.hold_out is None:
             return
         own = [key for key in self._tasks if key in self.entries and self.entries[key].held_out is None]
-        others = [key for key in self._tasks if key in refused]
+        others = [key for key in self._tasks if key in refused][:MOST_REFUSED]
         right = [(self._tasks[key].example, self.entries[key].outputs) for key in own]
         wrong = [(self._tasks[key].example, refused[key]) for key in others]
-        found = self._domain.hold_out(right, wrong, SHARE * seconds)
+        found = self._domain.hold_out(right, wrong)
         for key, verdict in zip(own, found, strict=False):
             self.entries[key] = replace(self.entries[key], held_out=verdict)
             if verdict is not None and verdict.answer == "failed":

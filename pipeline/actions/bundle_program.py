@@ -195,7 +195,7 @@ class _Found:
         """The verdict on the program at sizes and inputs drawn from a seed."""
         judge = holding_out(LocalWorkers(1), seed, self._language)
         claim = dspy.Example(task=self._task), {"impl": self._item.text}
-        verdict = judge([claim], [], 0.0)[0] if judge else None
+        verdict = judge([claim], [])[0] if judge else None
         if verdict is None:
             return None
         sizes = tuple(map(str, verdict.details.get("sizes", ())))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as TimedOut
 from typing import Any
 
 from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
@@ -43,8 +41,8 @@ def holding_out(
         return None
     judge, arguments = called
 
-    def hold_out(solutions: Claims, refused: Claims, seconds: float) -> Sequence[HeldOutVerdict | None]:
-        start, claims = time.monotonic(), [*solutions, *refused]
+    def hold_out(solutions: Claims, refused: Claims) -> Sequence[HeldOutVerdict | None]:
+        claims = [*solutions, *refused]
         if not claims:
             return []
         if solutions:
@@ -55,23 +53,15 @@ def holding_out(
                 pool.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed, *arguments)
                 for example, outputs in claims
             ]
-            found = [
-                _verdict(future, None if place < len(solutions) else start + seconds)
-                for place, future in enumerate(futures)
-            ]
-            if None in found:
-                pool.kill_workers()
-        return found
+            return [_verdict(future) for future in futures]
 
     return hold_out
 
 
-def _verdict(future: Future[Any], end: float | None) -> HeldOutVerdict | None:
-    """What a worker found; None if it has found nothing by the end, in the seconds of `time.monotonic`."""
+def _verdict(future: Future[Any]) -> HeldOutVerdict:
+    """What a worker found."""
     try:
-        found = future.result(None if end is None else max(0.0, end - time.monotonic()))
-    except TimedOut:
-        return None
+        found = future.result()
     except WorkerLost as error:
         return HeldOutVerdict("unknown", f"verification {error}")
     except (TaskError, ClusterUnavailable) as error:
