@@ -26,6 +26,7 @@ from step_runtime.base.shapes import (
     torch_shape,
 )
 from step_runtime.base.types import DType, Element, Multihot, StreamType, components_of
+from step_runtime.execution.applier import Applier
 from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
 from step_runtime.execution.number_formats import conversion_problem, element_type, exact
 from step_runtime.program.limits import Limits
@@ -196,6 +197,16 @@ class TaskInstance:
         return {name: size for name, size in self.sizes.items() if name in self.task.used_symbols} or self.sizes
 
     @cached_property
+    def applier(self) -> Applier:
+        """Runs its functions; what it remembers of them goes with the instance."""
+        return Applier(self.dtype)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the data that it keeps."""
+        return sum(part.nbytes for data in self._sampled.values() for part in chain(*data.values()))
+
+    @cached_property
     def scope(self) -> Scope:
         """The names that programs may use here."""
         lists: dict[str, tuple[Fn, ...]] = {}
@@ -218,7 +229,7 @@ class TaskInstance:
     def sampled(self, seed: int) -> Mapping[str, Data]:
         """The inputs of `sample_inputs` for a seed, and the parameters; the snippets keep their data."""
         if seed not in self._sampled:
-            if sum(part.nbytes for data in self._sampled.values() for part in chain(*data.values())) > _KEPT:
+            if self.kept > _KEPT:
                 self._sampled.clear()
             generator = torch.Generator().manual_seed(seed)
             tensors = self.task.tensors()

@@ -8,12 +8,14 @@ the task's own, if its code allows one, and, if it computes with dims, at two th
 from __future__ import annotations
 
 import ast
+import gc
 import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from random import Random
 from weakref import WeakKeyDictionary
 
@@ -31,7 +33,7 @@ from step_runtime.base.errors import (
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.model import estimate
 from step_runtime.cost.operations import OperationCounter
-from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.applier import Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
 from step_runtime.language.equivalence import Description, describe
@@ -58,6 +60,8 @@ _TORCH = threading.RLock()
 _RANDOM = "a function of the task uses random numbers"
 _DRAWN = 2
 """Sets of sizes drawn for a program: of two dims of 24 sizes each, a formula meets the second at both in 1 of 576."""
+_COLLECTED = 2**22
+"""Bytes of the data at drawn sizes from which it is collected when it is dropped."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
@@ -114,7 +118,6 @@ class Verifier:
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
         self._drawn: tuple[str, list[TaskInstance]] = ("", [])
-        self._applier = Applier(dtype)
         self._provers: dict[int, Prover] = {}
 
     @property
@@ -205,11 +208,12 @@ class Verifier:
             return
         drawn_for = "\n".join(keys)
         if self._drawn[0] != drawn_for:
+            kept, self._drawn = sum(each.kept for each in self._drawn[1]), ("", [])
+            if kept > _COLLECTED:
+                gc.collect()  # instances are part of cycles
             random = Random(f"{self.task.statement}\n{drawn_for}")
-            self._drawn = (
-                drawn_for,
-                [each for _ in range(_DRAWN) for each in self._defined(further_sets(self.task, random))],
-            )
+            drawn = [self._defined(further_sets(self.task, random)) for _ in range(_DRAWN)]
+            self._drawn = drawn_for, [*chain(*drawn)]
         yield from self._drawn[1]
 
     def _defined(self, sets: Iterator[dict[str, int]]) -> list[TaskInstance]:
@@ -238,12 +242,8 @@ class Verifier:
                     found = [failure] if failure is not None and failure.code not in _NOT_OF_PROGRAMS else []
                 if found:
                     where = f"at {instance.place}"
-                    return [
-                        replace(
-                            each, details=(*each.details, *([] if each.stage in ("run", "value") else [where]), _BEYOND)
-                        )
-                        for each in found
-                    ]
+                    details = [(*each.details, *([] if each.stage in ("run", "value") else [where])) for each in found]
+                    return [replace(each, details=(*d, _BEYOND)) for each, d in zip(found, details, strict=True)]
         return []
 
     def exact(self, text: str) -> ExactVerdict | None:
@@ -337,13 +337,13 @@ class Verifier:
             references[seed] = instance.reference()
         reference = references[seed]
         where = f"at {instance.place}, seed {seed}"
-        self._applier.deadline = Deadline.after(self.limits.seconds)
+        instance.applier.deadline = Deadline.after(self.limits.seconds)
         try:
             with default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
                 # Only the CPU's: torch.manual_seed records a stack trace for every other device, each time.
                 torch.default_generator.manual_seed(seed)
                 enter = partial(self._enter, checked.described) if self._before_run is not None else None
-                results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
+                results = simulate(checked.program, checked.types, inputs, instance.sizes, instance.applier, enter)
                 found = mismatch(self.task, results, reference, checked.program.result_span, where)
                 # Nothing else uses this generator.
                 random = found and not torch.equal(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import weakref
 from functools import cache
 
 import pytest
@@ -392,6 +393,18 @@ def test_a_factor_that_fits_the_sizes_alone_fails_beyond_them(factor: str) -> No
     rendered = verdict.render(text)
     assert ("M=7, N=5" in rendered) is ("22" in factor) and "beyond the task's own" in rendered
     assert "the reference" in (verifier.explain_values(text) or "")
+
+
+def test_data_at_the_sizes_drawn_for_a_program_goes_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is large, at once."""
+    monkeypatch.setattr("step_runtime.verification.verify._COLLECTED", 0)
+    verifier = Verifier(SUM_TIMES_N)
+    assert verifier.verify(TIMES.format("N + 2*M - 2*M")).passed
+    drawn = [weakref.ref(each) for each in verifier._drawn[1]]
+    assert drawn and None not in {each() for each in drawn}
+    twice = TIMES.format("N + 2*M - 2*M").replace("b=1", "b=2").replace("E0", "step.Repeat(n=1).apply(E0)")
+    assert verifier.verify(twice).passed
+    assert {each() for each in drawn} == {None}
 
 
 def test_a_program_names_only_dims_that_something_in_the_task_has() -> None:
