@@ -4,9 +4,9 @@ Invariants: a log reads like a list and grows only at its end; an attempt that i
 types of its fields; the file has no name and is deleted with the log; an attempt that cannot be pickled, or that does
 not fit on a full disk, stays in memory.
 
-A record on disk cannot replace it: JSON drops the fields' types, and a compressed file gives no access at random. Nor
-can cloudpickle: where it reads a class defined in a function, it sets the attributes of that very class anew, after
-which a dataclass's fields have defaults that they never had.
+A record on disk cannot replace it: JSON drops the fields' types, and a compressed file gives no access at random.
+Cloudpickle cannot either: when it reads a class that a function defines, it resets that class's attributes, and a
+dataclass's fields then have defaults that they never had.
 """
 
 from __future__ import annotations

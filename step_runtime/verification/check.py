@@ -55,7 +55,7 @@ def check_program(
 
 
 def _with_hidden(found: list[Diagnostic], source: Source, scope: Scope) -> list[Diagnostic]:
-    """The findings; those in lines with a name that is no longer the task's own say where it was bound anew."""
+    """The findings; a finding in a line that uses a rebound name of the task says where the program rebound it."""
     if not found:
         return found
     inputs = scope.inputs if source.parameters is None else [each.arg for each in source.parameters]
