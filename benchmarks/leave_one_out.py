@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sets |= {f"only {demo.task_key}": [demo] for demo in demos}
         for name, shown in sets.items():
             prompt = desk.prompt(tasks[key], [(demo.inputs["task"], str(demo.outputs["impl"])) for demo in shown])
-            answers = [desk.sample(prompt, 1000 + number, 0.7).program for number in range(options.samples)]
+            answers = [desk.sample(prompt, 1000 + number, 0.7) for number in range(options.samples)]
             right = sum(judge.passes(tasks[key], answer) for answer in answers)
             print(f"  {name}: {right} of {options.samples}", flush=True)
     return 0

@@ -33,15 +33,6 @@ class Prompt:
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One answer: the program (None if the proposer found none), and its tokens in and out."""
-
-    program: str | None
-    prompt_tokens: int
-    completion_tokens: int
-
-
 class Desk:
     """Writes prompts and asks one engine."""
 
@@ -57,14 +48,13 @@ class Desk:
         roles = {"user": Message.user, "assistant": Message.assistant}
         return Prompt(str(system["content"]), tuple(roles[part["role"]](part["content"]) for part in rest))
 
-    def sample(self, prompt: Prompt, seed: int, temperature: float) -> Sample:
-        """The answer to a prompt."""
+    def sample(self, prompt: Prompt, seed: int, temperature: float) -> str | None:
+        """The program that answers a prompt; None if the proposer found none."""
         config = Config(seed=seed, temperature=temperature)
         response = self._engine.complete(
             Request(model="embedded", system=prompt.system, messages=prompt.messages, config=config)
         )
-        program = self.program(response.message.text or "")
-        return Sample(program, response.usage.input_tokens, response.usage.output_tokens)
+        return self.program(response.message.text or "")
 
     def program(self, text: str) -> str | None:
         """The program in an answer's text; None if it has none."""
@@ -98,8 +88,3 @@ def tasks_in(folder: str) -> tuple[Task, ...]:
         for path in sorted(root.rglob("*.yaml"))
         if not path.name.endswith(FUNCTIONS_SUFFIXES)
     )
-
-
-def oracle(folder: str, task: Task) -> str:
-    """The program that is known to implement a task of `data/FOLDER`."""
-    return (DATA / folder / f"{task.name}.step").read_text()

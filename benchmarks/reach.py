@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from benchmarks.generality import Shown, nothing, other_groups, other_tasks
-from benchmarks.proposing import Desk, Judge, tasks_in
+from benchmarks.proposing import DATA, Desk, Judge, tasks_in
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.embedded.answering import EmbeddedRequest, answer
 from step_runtime.tasks.task import Task
@@ -25,25 +25,39 @@ from step_runtime.verification.loading import load_task
 
 DIALS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512)
 DESK = Desk(EmbeddedEngine())
-ARMS: dict[str, Shown] = {"nothing": nothing, "other groups": other_groups, "all others": other_tasks}
+Shown = Callable[[Task], list[tuple[Task, str]]]
+"""The solved tasks that a task is shown."""
 
 
 def reach(task: Task, shown: Shown, judge: Judge) -> int | None:
     """The smallest dial that solves a task without noise; None if none of the series does."""
-    prompt = DESK.prompt(task, list(shown(task)))
+    prompt = DESK.prompt(task, shown(task))
     asked = EmbeddedRequest(prompt.system, tuple((part.role, part.text or "") for part in prompt.messages), 0, 0.0)
     answers = ((dial, DESK.program(answer(dial, asked))) for dial in DIALS)
     return next((dial for dial, program in answers if judge.passes(task, program)), None)
 
 
-def arms_of(folder: Path) -> tuple[list[Task], dict[str, Shown]]:
-    """The tasks of a folder in which the oracle of `NAME.yaml` is `NAME.step`, and what is shown for each of them."""
-    solved = [(load_task(path), path.with_suffix(".step").read_text()) for path in sorted(folder.rglob("*.yaml"))]
+def solved_below(folder: Path | None) -> list[tuple[Task, str]]:
+    """The benchmark's tasks with their oracles, or a folder's, where the oracle of `NAME.yaml` is `NAME.step`."""
+    if folder is None:
+        return [(task, (DATA / "oracles" / f"{task.name}.step").read_text()) for task in tasks_in("tasks")]
+    return [(load_task(path), path.with_suffix(".step").read_text()) for path in sorted(folder.rglob("*.yaml"))]
+
+
+def arms_of(solved: list[tuple[Task, str]]) -> dict[str, Shown]:
+    """What each arm shows a task; groups are the folders in the names of tasks."""
 
     def others(task: Task) -> list[tuple[Task, str]]:
-        return [(other, program) for other, program in solved if other.name != task.name]
+        return [each for each in solved if each[0].name != task.name]
 
-    return [task for task, _ in solved], {"nothing": nothing, "all others": others}
+    def other_groups(task: Task) -> list[tuple[Task, str]]:
+        return [each for each in others(task) if _group(each[0]) != _group(task)]
+
+    return {"nothing": lambda task: [], "other groups": other_groups, "all others": others}
+
+
+def _group(task: Task) -> str:
+    return (task.name or "").partition("/")[0]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,9 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     judge, found = Judge(), []
-    tasks, arms = arms_of(options.folder) if options.folder else (list(tasks_in("tasks")), ARMS)
+    solved = solved_below(options.folder)
+    arms = arms_of(solved)
+    if options.folder:
+        del arms["other groups"]
     print(f"| task | {' | '.join(arms)} |\n|---|{'---|' * len(arms)}")
-    for task in tasks:
+    for task, _ in solved:
         if options.tasks and task.name not in options.tasks:
             continue
         row = [reach(task, shown, judge) for shown in arms.values()]

@@ -39,7 +39,7 @@ def first_right(desk: Desk, task: Task, run: int) -> tuple[int | None, float]:
     prompt = desk.prompt(task)
     for number in range(1, SAMPLES + 1):
         answer = desk.sample(prompt, SAMPLES * run + number, TEMPERATURE)
-        if judge.passes(task, answer.program):
+        if judge.passes(task, answer):
             return number, time.process_time() - start
     return None, time.process_time() - start
 

@@ -2,7 +2,6 @@
 
 pages        every generated file by its path, and how it is compared with the one on disk
 curves       pictures of learning curves, from recorded runs
-experiment/  the results part of experiments/selections/README.md, and its figure
 cookbook     a page and a picture of the graph for each recipe in `docs/cookbook`
 primitives   a page for each primitive, with pictures of small streams from the token semantics
 streams      SVG pictures of streams of tokens

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scripts.documentation import cookbook, curves, primitives, tutorial
-from scripts.documentation.experiment import page as experiment
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
@@ -20,7 +19,6 @@ def outdated() -> Iterator[tuple[Path, str]]:
         cookbook.files(DOCS),
         primitives.files(DOCS),
         tutorial.files(DOCS),
-        experiment.files(EXPERIMENTS / "selections"),
         curves.files(EXPERIMENTS / "curves"),
         curves.files(DOCS / "curves"),
     ):
