@@ -7,11 +7,13 @@ found through exact values, and is given only if it holds at other sizes too.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import product
 from typing import TypeAlias
 
 import sympy
@@ -36,9 +38,13 @@ from step_runtime.verification.instance import TaskInstance
 
 Values: TypeAlias = Mapping[str, float]
 """Figures by name, at some sizes."""
+Orders: TypeAlias = tuple[int, ...]
+"""Of a difference, or of a power, in each dim."""
 
 MAX_DEGREE = 2
 """Of a fitted polynomial, in each dim."""
+_MIXTURES = 12
+"""Sizes drawn at which a fitted polynomial must hold. A maximum of two failed at one drawn of three to eight."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,14 @@ def type_formulas(program: Program, types: Sequence[StreamType], chip: Chip) -> 
 def fitted(
     figures: Callable[[Sizes], Values | None], base: Sizes, symbols: Sequence[str], checks: Sequence[Sizes]
 ) -> dict[str, Dim | None]:
-    """The figures as polynomials in the dims.
+    """The figures as polynomials in the dims, by Newton's differences at small multiples of the base.
+
+    A difference in several dims is looked at only where none of those in fewer, or of a lower order, is 0: costs are
+    sums of products of dims, so that few of all combinations occur.
 
     Args:
         figures: The figures at some sizes, or None at sizes that the program is not made for.
-        base: Sizes that it is made for. Values are taken at small multiples of them.
+        base: Sizes that it is made for.
         symbols: The dims to vary. One that can't be varied alone is a constant of the program.
         checks: Other sizes at which the polynomials must hold.
 
@@ -86,54 +95,69 @@ def fitted(
     """
 
     @cache
-    def at(*factors: int) -> Values | None:
-        return figures({**base, **{name: base[name] * k for name, k in zip(symbols, factors, strict=True)}})
+    def at(orders: Orders) -> Values | None:
+        return figures({**base, **{name: base[name] * (1 + n) for name, n in zip(symbols, orders, strict=True)}})
 
-    ones = [1] * len(symbols)
-    start = at(*ones)
+    nowhere = (0,) * len(symbols)
+    start = at(nowhere)
     if start is None:
         return {}
-    lines = {name: _line(at, place, ones) for place, name in enumerate(symbols)}
-    free = [name for name in symbols if lines[name] is not None]
+    lines = {name: [_raised(nowhere, place, n) for n in range(1, MAX_DEGREE + 2)] for place, name in enumerate(symbols)}
+    free = [name for name, line in lines.items() if all(at(orders) is not None for orders in line)]
+    places = [symbols.index(name) for name in free]
     found: dict[str, Dim | None] = {}
     for figure in start:
-        degrees = {name: _degree([values[figure] for values in lines[name] or []]) for name in free}
-        grid = [range(1, degrees[name] + 2) if name in degrees else range(1, 2) for name in symbols]
-        points = {factors: at(*factors) for factors in product(*grid)}
-        known = {factors: values[figure] for factors, values in points.items() if values is not None}
-        complete = len(known) == len(points) and max(degrees.values(), default=0) <= MAX_DEGREE
-        found[figure] = _interpolated(known, base, symbols, grid) if complete else None
-    return _confirmed(found, figures, [{**base, **{name: 3 * base[name] for name in free}}, *checks])
+        differences = _differences(at, figure, nowhere, places)
+        found[figure] = None if differences is None else _newton(differences, base, symbols)
+    further = [{**base, **{name: factor * base[name] for name, factor in own.items()}} for own in _mixtures(free)]
+    return _confirmed(found, figures, [*further, *checks])
 
 
-def _line(at: Callable[..., Values | None], place: int, ones: Sequence[int]) -> list[Values] | None:
-    """The figures at one to four times one dim; None if the program is not made for that."""
-    values = [at(*ones[:place], k, *ones[place + 1 :]) for k in range(1, MAX_DEGREE + 3)]
-    known = [each for each in values if each is not None]
-    return known if len(known) == len(values) else None
+def _mixtures(names: Sequence[str]) -> list[dict[str, int]]:
+    """Factors of sizes at which a polynomial that holds near the base for one side of a maximum alone shows it."""
+    most = MAX_DEGREE + 2
+    drawn = random.Random(0)
+    mixed = [{name: drawn.randint(1, most) for name in names} for _ in range(_MIXTURES)]
+    return [dict.fromkeys(names, MAX_DEGREE + 1), *({name: most} for name in names), *mixed]
 
 
-def _degree(values: Sequence[float]) -> int:
-    """The degree of the polynomial through equidistant values."""
-    degree, row = 0, [Fraction(value) for value in values]
-    while len(row) > 1 and any(value != row[0] for value in row):
-        row = [after - before for before, after in pairwise(row)]
-        degree += 1
-    return degree
+def _raised(orders: Orders, place: int, by: int = 1) -> Orders:
+    return (*orders[:place], orders[place] + by, *orders[place + 1 :])
 
 
-def _interpolated(
-    values: Mapping[tuple[int, ...], float], base: Sizes, symbols: Sequence[str], grid: Sequence[range]
-) -> Dim:
-    """Lagrange's polynomial through the values on a grid of multiples of the base."""
+def _differences(
+    at: Callable[[Orders], Values | None], figure: str, nowhere: Orders, places: Sequence[int]
+) -> dict[Orders, Fraction] | None:
+    """A figure's differences that are not 0; None if one is of too high an order, or takes sizes without a value."""
+    found = {nowhere: Fraction(0)}
+    waiting = [nowhere]
+    for orders in waiting:
+        values = at(orders)
+        if values is None:
+            return None
+        below = product(*(range(order + 1) for order in orders))
+        own = Fraction(values[figure]) - sum(
+            found.get(other, 0) * math.prod(map(math.comb, orders, other)) for other in below if other != orders
+        )
+        if own and max(orders) > MAX_DEGREE:
+            return None
+        found[orders] = own
+        for place in places if own or orders == nowhere else ():
+            further = _raised(orders, place)
+            lower = [_raised(further, each, -1) for each in places if further[each]]
+            if further not in waiting and all(found.get(each) or each == nowhere for each in lower):
+                waiting.append(further)
+    return {orders: own for orders, own in found.items() if own}
+
+
+def _newton(differences: Mapping[Orders, Fraction], base: Sizes, symbols: Sequence[str]) -> Dim:
+    """The polynomial of differences at multiples of the base."""
     total: Dim = sympy.Integer(0)
-    for factors, value in values.items():
-        exact = Fraction(value)
-        term: Dim = sympy.Rational(exact.numerator, exact.denominator)
-        for name, own, factors_of in zip(symbols, factors, grid, strict=True):
-            for other in factors_of:
-                if other != own:
-                    term *= (sympy.Symbol(name) - other * base[name]) / sympy.Integer((own - other) * base[name])
+    for orders, difference in differences.items():
+        term: Dim = sympy.Rational(difference.numerator, difference.denominator)
+        for name, order in zip(symbols, orders, strict=True):
+            steps = sympy.Symbol(name) / base[name] - 1
+            term *= sympy.prod((steps - n) / sympy.Integer(n + 1) for n in range(order))
         total += term
     return sympy.expand(total)
 

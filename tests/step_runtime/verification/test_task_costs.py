@@ -197,6 +197,20 @@ def test_what_is_not_a_polynomial_is_not_given_as_one(value: object) -> None:
     assert fitted(lambda sizes: {"time": value(sizes)}, BASE, ["D", "M"], [CHECK]) == {"time": None}  # type: ignore[operator]
 
 
+def test_a_program_of_eight_dims_is_priced_at_few_sizes() -> None:
+    """A layer's figures are products of some of its dims, not of all."""
+    seen = []
+
+    def values(sizes: Mapping[str, int]) -> dict[str, float]:
+        seen.append(sizes)
+        return {"time": sizes["A"] * sizes["B"] ** 2 * sizes["C"] * sizes["D"] + sizes["E"] * sizes["F"] * sizes["G"]}
+
+    a, b, c, d, e, f, g = sympy.symbols("A B C D E F G")
+    found = fitted(values, dict.fromkeys("ABCDEFGH", 3), "ABCDEFGH", [dict.fromkeys("ABCDEFGH", 2)])
+    assert found == {"time": a * b**2 * c * d + e * f * g}
+    assert len(seen) < 128
+
+
 def test_a_dim_that_cannot_be_varied_is_a_constant() -> None:
     """Such as the number of experts that a program is written for."""
 
