@@ -1,7 +1,5 @@
 """What holds for every test: no network beyond this machine, no caches in the home directory, a folder of its own."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

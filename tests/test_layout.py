@@ -1,7 +1,5 @@
 """Tests mirror the packages: what a package `a/b` holds is tested in the folder `tests/a/b`."""
 
-from __future__ import annotations
-
 import ast
 import re
 

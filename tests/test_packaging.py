@@ -4,8 +4,6 @@ The wheel is installed without its dependencies, beside those of this environmen
 environment gets is the same wheel.
 """
 
-from __future__ import annotations
-
 import email
 import os
 import re

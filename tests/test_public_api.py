@@ -1,7 +1,5 @@
 """What users may rely on does not change unnoticed."""
 
-from __future__ import annotations
-
 from scripts.public_api import FILE, public_api
 
 

@@ -4,8 +4,6 @@ A wrong program that parses and is well-typed neither counts as solved, nor is s
 has the right program beside it as its control.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 What a task's code may do, it does in both; what would lead to other tasks' answers is refused in both.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

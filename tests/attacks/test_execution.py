@@ -1,7 +1,5 @@
 """No completion runs as Python: not in the verifier, not in a generated script, not out of a compiled program."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from types import ModuleType

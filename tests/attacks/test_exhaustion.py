@@ -4,8 +4,6 @@
 - feedback is bounded, of each finding and of all.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

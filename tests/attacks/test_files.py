@@ -5,8 +5,6 @@
 - what is left over in the store's folder stops no command.
 """
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

@@ -5,8 +5,6 @@ as YAML and as scripts, demonstrations, tools, an Agent Skill, the MCP server's 
 diagnostics. The controls keep plain words.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@
 - what a file writes in place of a format, or a number that the format lacks, is an error that names the line.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random edits of what comes from elsewhere break nothing that reads them; `scripts/fuzz.py` tries many more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.fuzzing import TARGETS, fuzz

@@ -6,8 +6,6 @@
 - a process that something else kills costs a right program nothing but its score.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -7,8 +7,6 @@
 - a changed file is seen whatever its time says.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import json

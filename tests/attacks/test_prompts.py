@@ -4,8 +4,6 @@ The ways: a right answer that becomes a demonstration, a compiled program's demo
 diagnostics that a repair is asked for, a task's own text, and the reasoning before an answer. Each has a control.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A step is a line of our code that runs, or a character that is given to a patter
 same on every machine, which time is not.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -6,8 +6,6 @@
 - alternatives are never written, nor removed, through a link that somebody planted.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A rewrite that leaves out what keeps a softmax finite, or merges folds whose fun
 only, is never taken; each has a control that is.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -5,8 +5,6 @@
 - what is no secret is printed and recorded as it is.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

@@ -1,7 +1,5 @@
 """The main job holds under faults and attacks: each sample has one verdict or a reason, and nothing is left behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

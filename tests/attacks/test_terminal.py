@@ -5,8 +5,6 @@
 - names are cells of a Markdown table and nothing else.
 """
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

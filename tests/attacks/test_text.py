@@ -1,7 +1,5 @@
 """Text that is not what it seems: numbers, characters and comments that would end a run or steer an LM."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No text gets the verdict on another program: by the metric, by kept verdicts, in whichever order they come."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sqlite3

@@ -3,8 +3,6 @@
 Work is counted in lines of Python that run, which are the same on every machine.
 """
 
-from __future__ import annotations
-
 import sys
 from types import FrameType
 

@@ -1,7 +1,5 @@
 """Generated tasks are sound: the oracle beside each passes, and a seed gives the same files again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from step_runtime.tasks.reader import read_task

@@ -3,8 +3,6 @@
 The guardian's examples have the stated violation before, and none after; no benchmark task is among the examples.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sets of tasks beside the benchmark: each task has an oracle that passes and, but for one set, a failing near miss."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime import Verifier, dump_task, load_task, loads_task

@@ -1,7 +1,5 @@
 """The benchmark: 26 tasks, each with an oracle that passes both verifiers, in the paper's classes and groups."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Layers, models and serving steps: each task with an oracle that passes and two near misses that fail as they say."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

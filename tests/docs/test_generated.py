@@ -3,8 +3,6 @@
 They follow from the recipes' files, the token semantics and what the commands print today.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -1,7 +1,5 @@
 """The docs hold: examples in them work as they stand, and links lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The schemas in docs/schemas are those of the code, and task files satisfy theirs."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema

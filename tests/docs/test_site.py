@@ -1,7 +1,5 @@
 """The site holds these: its navigation names every page, its pages load nothing from a network, the build is strict."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -5,8 +5,6 @@
 - It runs as its docstring says, and its record is in MLflow's store.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The scripted coding agent solves three tasks with the server's tools, over stdin and stdout."""
 
-from __future__ import annotations
-
 import anyio
 import pytest
 

@@ -5,8 +5,6 @@
 - It runs as its docstring says, from anywhere.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ d_j = D solves nothing, or when D stays empty; entries carry the figures of the 
 equals the algorithm as the paper writes it down, for any rates, levels and number of threads.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """The optimizer knows no domain: here it learns to spell words backwards, with every default in place."""
 
-from __future__ import annotations
-
 import re
 
 import dspy

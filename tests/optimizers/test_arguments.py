@@ -4,8 +4,6 @@ Invariant held here: a mistake of the caller ends `compile` at once, whatever it
 argument or the example, and costs no request.
 """
 
-from __future__ import annotations
-
 import uuid
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """One sample and its outcome: scored or not, and the same after a trip through JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -4,8 +4,6 @@
 - It survives copying, pickling and a full disk, and takes memory for only a few bytes of each attempt.
 """
 
-from __future__ import annotations
-
 import copy
 import enum
 import pickle

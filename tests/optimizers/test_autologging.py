@@ -1,7 +1,5 @@
 """MLflow's autologging sees compiling, whichever of the two is imported first, and no calls but real ones."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -6,8 +6,6 @@ fails and an LM that refuses end the optimizer, which would ignore them; where i
 all the same, and the run can be resumed; the student stays untouched; stdout stays empty.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A budget: a limit is reached by what equals it, and failures are too many only beyond their share."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A metric is called as it asks to be, its failures are its attempts', and what it asks of LMs is recorded apart."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from typing import Any

@@ -1,7 +1,5 @@
 """Every call of a sample has a seed of its own, which depends on the sample and on the call, never on timing."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

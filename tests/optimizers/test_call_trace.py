@@ -1,7 +1,5 @@
 """Of a predictor's calls within a sample, those chosen count that could be read, as they were when they were made."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

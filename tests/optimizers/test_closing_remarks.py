@@ -1,7 +1,5 @@
 """What the result of a run does not show is said."""
 
-from __future__ import annotations
-
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Several samples from one request: who asks, who takes which completion, and who asks alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

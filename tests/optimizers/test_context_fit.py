@@ -6,8 +6,6 @@
 - a run that is resumed ends as one that was not interrupted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

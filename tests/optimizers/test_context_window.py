@@ -1,7 +1,5 @@
 """What an LM says that finds a prompt too long is understood in the words of any server, and what fits leaves room."""
 
-from __future__ import annotations
-
 import pytest
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMRateLimitError
 

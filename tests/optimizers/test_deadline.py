@@ -1,7 +1,5 @@
 """No request lasts beyond the run's deadline, and what it leaves behind is no answer and no failure of the LM's."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -5,8 +5,6 @@ the record holds what it takes to show the same again; a program whose inputs an
 briefly as ever; whoever can be shown nothing is named.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

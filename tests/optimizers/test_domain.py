@@ -1,7 +1,5 @@
 """The defaults of a domain: a task's name is a digest of its inputs, the same in every run."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 

@@ -1,7 +1,5 @@
 """Compiling leaves student and training set as they are, refuses bad arguments and gives an ordinary program."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Errors of a run, and how they are put in one line."""
 
-from __future__ import annotations
-
 import pytest
 
 from optimizers import MetricError, OptimizerError, UnknownOptimizerError, UnknownSelectionError

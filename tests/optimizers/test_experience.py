@@ -1,7 +1,5 @@
 """The record: immutable, whole in JSON, and enough to compute every figure from."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """sigma: one representative of each group by chance, the shortest of these, and the first sampled of equals."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A run's solutions judged once more: those that fall are marked, and shown no more, in this run and in later ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counts over the samples of an iteration, in whatever order they finish."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 

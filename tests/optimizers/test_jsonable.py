@@ -1,7 +1,5 @@
 """Values become what JSON can hold, whatever they are, and the same in every process."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

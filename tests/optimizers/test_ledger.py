@@ -1,7 +1,5 @@
 """The ledger: every request is counted once, on the predictor that made it, as the engine counted it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

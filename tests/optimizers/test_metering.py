@@ -1,7 +1,5 @@
 """When a request is made again, and after what wait: the provider's word counts, wherever it stands, within a bound."""
 
-from __future__ import annotations
-
 import copy
 import io
 import threading

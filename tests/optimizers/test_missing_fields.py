@@ -1,7 +1,5 @@
 """An answer without its fields is a wrong one, whatever code it breaks; other failures of that code stay failures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

@@ -1,7 +1,5 @@
 """Listeners hear a whole run in the thread that called `compile`."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

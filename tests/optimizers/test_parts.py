@@ -3,8 +3,6 @@
 The task `x` is right by no sample; it is divided into `x1` and `x2`, whose answers together are its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """pass@k is the closed form: the share of k-subsets of n samples that hold a correct one."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations
 

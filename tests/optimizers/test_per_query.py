@@ -1,7 +1,5 @@
 """A program that carries what was solved shows each query what suits it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The pool: jobs inherit a copy of the context; none starts after stop; errors surface where it is read."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextvars import ContextVar

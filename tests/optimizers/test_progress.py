@@ -1,7 +1,5 @@
 """A bar shows what a run in a terminal or a notebook is doing."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

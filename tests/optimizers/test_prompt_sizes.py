@@ -1,7 +1,5 @@
 """Prompts are as long as the requests that they become, and a program with fewer demonstrations is a copy."""
 
-from __future__ import annotations
-
 import dspy
 
 from optimizers.context_window import Window

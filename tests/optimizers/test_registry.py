@@ -1,7 +1,5 @@
 """Optimizers are found by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from optimizers import OptimizerError, UnknownOptimizerError, registry

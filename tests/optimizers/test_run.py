@@ -4,8 +4,6 @@ Invariants held here: a budget ends a run with a usable program; a task that is 
 of the others, also on resumption; demonstrations that do not fit are left out and reported.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

@@ -1,7 +1,5 @@
 """Samples of one seed are the same whatever the threads; a failure and a wrong answer are different things."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import replace

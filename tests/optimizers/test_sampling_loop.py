@@ -1,7 +1,5 @@
 """The loop ends at a limit, at an interrupt and with an LM that cannot be used, and keeps what was in flight."""
 
-from __future__ import annotations
-
 import re
 import signal
 import threading

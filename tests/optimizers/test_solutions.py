@@ -1,7 +1,5 @@
 """The entries of a run's tasks, extended iteration by iteration."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

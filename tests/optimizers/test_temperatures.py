@@ -1,7 +1,5 @@
 """Samples have the temperatures that their LMs take."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What came of each task: the closest wrong answer, and a reward per iteration, whatever order samples finish in."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

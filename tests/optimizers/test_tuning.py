@@ -1,7 +1,5 @@
 """Requests within DSPy's optimizers are counted, limited and repeated where they cannot be parsed."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 

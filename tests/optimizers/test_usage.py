@@ -1,7 +1,5 @@
 """What a request used holds these: a report that cannot be right is estimated and labelled, and loses no answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

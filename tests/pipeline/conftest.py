@@ -1,7 +1,5 @@
 """What tests of the pipeline share: a store of their own, an LM that answers by script, and tasks for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass

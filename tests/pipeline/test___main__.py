@@ -1,7 +1,5 @@
 """`python -m pipeline COMMAND` runs the command's module with the remaining arguments."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from typing import Any

@@ -5,8 +5,6 @@
 - an interrupted ablation is resumed: no finished run is repeated, no recorded answer requested again.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

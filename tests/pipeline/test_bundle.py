@@ -1,7 +1,5 @@
 """A bundle says what verification finds, and its check finds what has changed since."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`pipeline.codegen` writes a pytest script to stdout or to a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@
 - A bad input is found before anything is sampled, and reported in one line.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

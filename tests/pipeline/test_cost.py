@@ -1,7 +1,5 @@
 """`pipeline.cost` shows what programs cost: as a table, side by side, as JSON and as a picture."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree

@@ -5,8 +5,6 @@
 - Figures are an answer, whatever they are: exit code 0; a fault is one line and a code of its own.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@
 - What was verified before a fault or an interrupt is kept.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A language of one's own: the skeleton works, the example keeps what it must, and faults are named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

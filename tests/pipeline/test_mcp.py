@@ -5,8 +5,6 @@
 - A wrong option or folder is reported in one line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`pipeline.optimize` prints the cheapest program, or the verdict on a wrong one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import get_args

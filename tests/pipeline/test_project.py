@@ -5,8 +5,6 @@
 - The make targets that people and CI call exist.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

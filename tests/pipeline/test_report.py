@@ -6,8 +6,6 @@
 - Texts of a run cannot become markup.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -6,8 +6,6 @@
 - Without a gain it is written, says so, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`pipeline.sweep` prints one JSON object of its schema, and reports a bad file in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 - a port in use is reported in one line.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import socket

@@ -6,8 +6,6 @@
 - A bad task file is reported in one message with file, line, place and what was expected, without a traceback.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import threading

@@ -5,8 +5,6 @@
 - an answer is read in one go: no second request is made because of its form.
 """
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError

@@ -6,8 +6,6 @@
 - they say what the prompts with the IR say: the same references and examples, in the same order.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One of several texts: every protocol says exactly the texts, and reads exactly them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -5,8 +5,6 @@
 - an answer without a program comes out as it is, whatever it is, and nothing raises.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

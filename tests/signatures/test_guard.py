@@ -1,7 +1,5 @@
 """What `Guard` shows an LM, and what it asks for."""
 
-from __future__ import annotations
-
 from signatures import ANSWERS, YAMLAdapter
 from signatures.requests import Guard
 from tests.support.samples import general

@@ -1,7 +1,5 @@
 """Programs line by line: what is asked, what is not asked, and what becomes of an answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

@@ -5,8 +5,6 @@
 - a file that cannot be used is refused with its name, the line and the place in it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

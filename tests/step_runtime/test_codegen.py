@@ -3,8 +3,6 @@
 Most scripts are run in this process, test by test, as starting pytest again for each would take minutes.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

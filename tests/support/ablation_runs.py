@@ -1,7 +1,5 @@
 """Ablations of the scripted agent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

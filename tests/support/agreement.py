@@ -1,7 +1,5 @@
 """Whether the simulator computes what a program means on tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -4,8 +4,6 @@ Each pattern stands around one line that consumes a stream `X`. Every stream it 
 value stays what it was, and only the affine rule can tell the wrong ones.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

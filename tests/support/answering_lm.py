@@ -1,7 +1,5 @@
 """An LM and tasks whose every figure is known, for the tests of the commands that ask one."""
 
-from __future__ import annotations
-
 import atexit
 import shutil
 import tempfile

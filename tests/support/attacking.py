@@ -1,7 +1,5 @@
 """Functions for worker processes that reach further than they should."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import mmap

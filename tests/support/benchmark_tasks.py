@@ -1,7 +1,5 @@
 """The benchmark's tasks with their reference programs, and the base prompt's examples."""
 
-from __future__ import annotations
-
 from pipeline.lms.embedded.prompt.parsing import solved_examples
 from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.loading import load_task

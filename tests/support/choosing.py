@@ -1,7 +1,5 @@
 """What servers do with a request for one of several texts, protocol by protocol, and LMs that answer such."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -3,8 +3,6 @@
 Whatever is wrapped around it, the program is `PROGRAM` or the function `BODY` unless an entry says otherwise.
 """
 
-from __future__ import annotations
-
 import textwrap
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Answers for `tests.support.lm_server` that keep both modules busy: programs that reuse a stream, and no programs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 REUSING = "E1 = step.Map(fn=fn).apply(E0)\nE2 = step.Map(fn=fn).apply(E0)\nreturn E1"

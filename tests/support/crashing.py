@@ -1,7 +1,5 @@
 """Functions for worker processes that do what they should not."""
 
-from __future__ import annotations
-
 import ctypes
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Reading of CSV files."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

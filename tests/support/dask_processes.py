@@ -1,7 +1,5 @@
 """A Dask scheduler and its nodes as processes of this machine, which tests may kill, stop and continue."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -51,7 +49,7 @@ class DaskProcesses:
         self.nodes.append(node)
         return node
 
-    def __enter__(self) -> DaskProcesses:
+    def __enter__(self) -> "DaskProcesses":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

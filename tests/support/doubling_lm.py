@@ -1,7 +1,5 @@
 """An LM that doubles alone and triples once it is shown how, and the command that compiles with it."""
 
-from __future__ import annotations
-
 from pipeline import compile as command
 from pipeline.base.errors import run_command
 from tests.support import answering_lm as answering

@@ -6,8 +6,6 @@ LOG gets a line a request. After so many CALLS (0: never) and DELAY seconds more
 after no DELAY at all, before the last of these CALLS is answered.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

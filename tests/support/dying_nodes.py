@@ -1,7 +1,5 @@
 """Nodes that live in this process, for tests of how calls are spread; some calls kill their node."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Functions on elements, random data for them, and what loops over the elements give."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

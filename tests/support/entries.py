@@ -1,7 +1,5 @@
 """Solved tasks of known rates, for strategies that order them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast

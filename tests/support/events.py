@@ -5,8 +5,6 @@ A process sleeps until a token comes, or until its function is done. Queues hold
 at the end of a tick is noted.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections import deque

@@ -1,7 +1,5 @@
 """What a server does to some requests instead of answering them, and how servers refuse a prompt that is too long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

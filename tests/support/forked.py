@@ -6,8 +6,6 @@ done nothing but import. A test of imports, of start-up or of the environment th
 imported takes a fresh interpreter.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib
@@ -88,7 +86,7 @@ class Forked:
         self.stderr.close()
         return output, errors[0]
 
-    def __enter__(self) -> Forked:
+    def __enter__(self) -> "Forked":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Searches that fail with an error of their own for one task, in a worker."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from unittest import mock
 

@@ -3,8 +3,6 @@
 Each target takes a text and raises nothing but the error that it documents; Hypothesis shrinks a text that breaks one.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import tempfile

@@ -1,7 +1,5 @@
 """Languages of packages that tests install for themselves: a module, and the metadata that declares it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -12,8 +12,6 @@
 - Nothing is imported but the standard library and the module of the answers, so that it starts in a tenth of a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json
@@ -79,7 +77,7 @@ class Config:
     echoes: bool = False
 
     @classmethod
-    def read(cls, data: Json) -> Config:
+    def read(cls, data: Json) -> "Config":
         """The configuration that `json.dumps(asdict(...))` wrote."""
         return cls(**{**data, "faults": [Fault(**item) for item in data.get("faults", [])]})
 
@@ -342,7 +340,7 @@ class Server:
     def __init__(self, **settings: Any) -> None:
         self._config = Config(**settings)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> "Server":
         command = [sys.executable, "-m", "tests.support.lm_server", json.dumps(asdict(self._config))]
         self._process = subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout

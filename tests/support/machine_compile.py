@@ -7,8 +7,6 @@ FOLDER keeps what a machine keeps. Its file `requests` gets a line a request; at
 a second apart; an owner elsewhere is dead after STALE seconds. Heartbeats and parts are due several times a second.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -1,7 +1,5 @@
 """MLflow's own settings, which name a store for a while and none afterwards."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

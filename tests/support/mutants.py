@@ -3,8 +3,6 @@
 The truth of a program is found without the parser, the simulator and the verifier (see `tests.support.truth`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The project's tasks and the program that solves each, read once a process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Programs that are right wherever their task tries them, and wrong elsewhere, each beside one that is right."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The baseline of the simulator: Python loops over all indices, one element at a time (paper, Figure 22)."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Programs with the cost of each function given, checked against a scope of declared functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A scripted LM that answers programs of any kind in the format that their adapter asks for."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

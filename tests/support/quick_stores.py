@@ -3,8 +3,6 @@
 A run commits some hundred times, and a disk that others use takes milliseconds for each.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import suppress
 from functools import cache

@@ -4,8 +4,6 @@ Among them are those that a simulator likes to get wrong: folds that are nearly 
 `.item()`, writing into the input, returning it, results that do not depend on the input, NaN and infinity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from random import Random

@@ -5,8 +5,6 @@ A program grows move by move. A move picks streams that are still to be consumed
 again goes through a Copy, so that every program keeps the affine rule.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Random sizes, dims, element types, and data for them."""
 
-from __future__ import annotations
-
 from random import Random
 
 import sympy

@@ -1,7 +1,5 @@
 """What a task's code may try to reach beyond its cell: each is a snippet that ends without an error if it succeeds."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

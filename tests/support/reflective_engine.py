@@ -1,7 +1,5 @@
 """An engine that also answers what DSPy's optimizers ask, and a student tuned with it."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

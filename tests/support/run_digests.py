@@ -1,7 +1,5 @@
 """What two runs have in common that took the same way, however often one of them was interrupted."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

@@ -3,8 +3,6 @@
 python -m tests.support.s3_server PORT FILE
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path

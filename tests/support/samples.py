@@ -1,7 +1,5 @@
 """Tasks and programs that several tests share, among them the paper's own (Figures 14, 17, 18 and 20)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

@@ -1,7 +1,5 @@
 """An LM that answers by script, and a task with a right program, one that reuses a stream, and wrong ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +56,7 @@ class Engine:
         message = lm15.Message.assistant(text)
         return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Engine":
         return self
 
     @property

@@ -1,7 +1,5 @@
 """A program whose success rates are known: a scripted engine behind `dspy.LM`, which keeps its own books."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections import Counter

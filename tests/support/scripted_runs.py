@@ -1,7 +1,5 @@
 """Small runs for the tests of tracking, progress and the commands: three tasks, and an LM that answers by script."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any

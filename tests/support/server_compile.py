@@ -1,7 +1,5 @@
 """`pipeline.compile` on a server of the test's own, for tests that import its fixtures: `server`, `waits`, `job`."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Verdicts for measurements of pools: as large as real ones without the work, and real ones without memory."""
 
-from __future__ import annotations
-
 import functools
 
 from step_runtime.base.errors import Diagnostic

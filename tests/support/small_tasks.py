@@ -1,7 +1,5 @@
 """Small tasks for the tests of synthesis."""
 
-from __future__ import annotations
-
 import textwrap
 
 from step_runtime.tasks.reader import loads_task

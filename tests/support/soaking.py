@@ -4,8 +4,6 @@ Checked: every sample is on record once, with a verdict or a reason why it has n
 wrong one right; memory and open files of the command are flat; no process is left, and nothing was executed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

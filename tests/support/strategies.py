@@ -1,7 +1,5 @@
 """Hypothesis strategies over STeP programs."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from tests.support.random_programs import Case, random_case

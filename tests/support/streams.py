@@ -1,7 +1,5 @@
 """Functions and streams with data for tests that run primitives eagerly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Task files of a few lines, put together of inputs, functions and outputs; functions that several tests share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 _SCALARS = "input_dtype: fp32, output_dtype: fp32"

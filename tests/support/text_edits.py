@@ -4,8 +4,6 @@ The edits: a variable renamed, once or everywhere, a line moved, repeated, inden
 comment, a name swapped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

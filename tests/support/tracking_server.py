@@ -1,7 +1,5 @@
 """MLflow's tracking server on a SQLite file, in a process of its own."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ MLflow's server, its settings and its bucket are those of compose.yaml, with the
 is a process of its own that can be killed and started again, with its data and its port.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -133,7 +131,7 @@ class Stack:
         )  # fmt: skip
         self._user, self._sql = user, sql
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> "Stack":
         try:
             self._make_database()
             self.artifacts.start()

@@ -6,8 +6,6 @@ those that the check infers; the run on tokens holds every stream to them. Only 
 come here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

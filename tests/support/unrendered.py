@@ -1,7 +1,5 @@
 """Figures that are made but not rendered, which would take a third of the time of a small run."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 from typing import IO, Any

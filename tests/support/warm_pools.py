@@ -3,8 +3,6 @@
 A pool is handed on when it is left, unless a call of it was lost or goes on, and until it has met many tasks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from dataclasses import replace
@@ -42,7 +40,7 @@ class WarmPools:
             self._ready = [pool for pool in self._ready if pool is not found]
         return Lease(found or _Pool(settings, workers), self._keep)
 
-    def _keep(self, pool: _Pool) -> None:
+    def _keep(self, pool: "_Pool") -> None:
         with self._lock:
             ready = [*self._ready, pool]
             old, self._ready = ready[:-MOST_POOLS], ready[-MOST_POOLS:]

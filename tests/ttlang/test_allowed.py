@@ -1,7 +1,5 @@
 """What a TT-Lang program may be is a list; all else is refused before it is run."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """TT-Lang by the commands: places of errors, answers that are read, and no run outside of a confined cell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

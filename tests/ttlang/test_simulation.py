@@ -1,7 +1,5 @@
 """TT-Lang's programs are right or wrong as the simulator and the reference say, at a line of the program."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

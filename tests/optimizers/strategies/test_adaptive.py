@@ -1,7 +1,5 @@
 """`adaptive` calls its levels as the paper does."""
 
-from __future__ import annotations
-
 from optimizers.strategies.adaptive import Adaptive
 
 

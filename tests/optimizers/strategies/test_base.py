@@ -4,8 +4,6 @@ Invariants held here: labels, levels and cycles in the record are those of the s
 may choose demonstrations per task, within the tokens of a prompt; the run asks it for nothing once all is solved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from optimizers import Budget, DemoSet, Progress, Selection

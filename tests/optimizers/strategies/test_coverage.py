@@ -1,7 +1,5 @@
 """`coverage` shows solved tasks that together have the structures of the task."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Cycles over sets of demonstrations: started over by a solution, ended by a last set that solves nothing."""
 
-from __future__ import annotations
-
 from optimizers.strategies.easy_first import EasyFirst
 from optimizers.strategies.random_choice import RandomChoice
 from tests.support.entries import SOLVED, Progress

@@ -1,7 +1,5 @@
 """`easy-first` adds levels from the easiest on."""
 
-from __future__ import annotations
-
 import random
 
 from optimizers.strategies.easy_first import EasyFirst

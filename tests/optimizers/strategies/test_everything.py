@@ -1,7 +1,5 @@
 """`everything` shows all that is solved."""
 
-from __future__ import annotations
-
 import random
 
 from optimizers.strategies.everything import Everything

@@ -1,7 +1,5 @@
 """`hard-first` shows the hardest half."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

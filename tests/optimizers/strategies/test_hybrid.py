@@ -1,7 +1,5 @@
 """`hybrid` chooses within the levels of difficulty, by coverage and by utility."""
 
-from __future__ import annotations
-
 import random
 
 from optimizers.strategies.adaptive import Adaptive

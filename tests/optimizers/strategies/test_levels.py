@@ -1,7 +1,5 @@
 """β: levels are disjoint, hold all of D, keep ties together, and agree with the worked examples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """`mmr` shows the nearest solved tasks that are not like each other."""
 
-from __future__ import annotations
-
 from optimizers.strategies.mmr import MaximalMarginalRelevance
 from optimizers.strategies.similar import Similar
 from tests.support.entries import candidate, picked

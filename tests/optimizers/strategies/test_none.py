@@ -1,7 +1,5 @@
 """`none` is one pass, without demonstrations; `resample` is passes until a limit, each with new samples."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import pytest

@@ -4,8 +4,6 @@ Invariants held here: a task is never shown itself; what is shown fits the token
 what each task was shown and why; the compiled program carries what suits all; a resumed run is the same run.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Random sets have the sizes of the levels, without repetition within a set."""
 
-from __future__ import annotations
-
 from tests.support.scripted_program import learn
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}

@@ -1,7 +1,5 @@
 """Strategies by name: each learns with the optimizer, repeats with its seed, and is named in the record."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

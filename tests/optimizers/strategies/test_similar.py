@@ -1,7 +1,5 @@
 """`similar` shows the nearest solved tasks, and no more than fits."""
 
-from __future__ import annotations
-
 import pytest
 
 from optimizers.strategies.similar import Similar

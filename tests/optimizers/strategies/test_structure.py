@@ -1,7 +1,5 @@
 """Weights of structures, and what demonstrations were worth."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

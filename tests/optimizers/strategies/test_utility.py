@@ -1,7 +1,5 @@
 """`utility` ranks the nearest again by what they were worth when they were shown."""
 
-from __future__ import annotations
-
 from optimizers.strategies.utility import Utility
 from tests.support.entries import candidate, picked
 

@@ -1,7 +1,5 @@
 """Advice names what the drafts lack, and says what would help."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Compiling is repeatable, continues an earlier run, and keeps its work at a budget or a failure."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

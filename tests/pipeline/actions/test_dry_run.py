@@ -1,7 +1,5 @@
 """A dry run says what a run takes at least and at most, and asks nothing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

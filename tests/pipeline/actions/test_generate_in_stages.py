@@ -1,7 +1,5 @@
 """The default of generate: the LM, then repairs, then search; the result says which of them found a program."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

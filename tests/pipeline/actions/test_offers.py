@@ -1,7 +1,5 @@
 """Offers hold the programs found and cheaper rewrites of them, all verified, with what each costs."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

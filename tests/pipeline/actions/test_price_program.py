@@ -1,7 +1,5 @@
 """Programs priced in a process of their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

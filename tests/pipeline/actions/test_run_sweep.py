@@ -1,7 +1,5 @@
 """A sweep resumes what was interrupted, leaves alone what runs elsewhere, and matches runs to the tokens of others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Figures of a sweep: means with Student's intervals, and curves that are means over the seeds."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.actions import sweep_figures as action

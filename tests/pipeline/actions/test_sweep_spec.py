@@ -1,7 +1,5 @@
 """The file of a sweep: every combination is a run, and what is wrong is one line with its place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

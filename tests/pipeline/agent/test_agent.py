@@ -5,8 +5,6 @@
 - DSPy's own settings stay as they are.
 """
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from dspy import lm15

@@ -5,8 +5,6 @@
 - loading runs no code of the file's, and refuses what is wrong with the place and what was expected.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

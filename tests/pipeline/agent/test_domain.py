@@ -1,7 +1,5 @@
 """Answers are grouped by what they compute as text, and the shorter one is preferred."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 

@@ -4,8 +4,6 @@
 - a program that needs no correction stays as it is written, and an answer without a program changes nothing.
 """
 
-from __future__ import annotations
-
 import uuid
 
 import dspy

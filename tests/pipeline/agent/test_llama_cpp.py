@@ -1,7 +1,5 @@
 """The typed proposer against llama.cpp's own server, where it and a model are installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

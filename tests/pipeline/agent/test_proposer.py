@@ -7,8 +7,6 @@
 - saved programs propose as before.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

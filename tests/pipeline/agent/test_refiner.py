@@ -6,8 +6,6 @@
 - without `refine`, nothing is different.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from copy import deepcopy

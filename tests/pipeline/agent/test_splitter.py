@@ -1,7 +1,5 @@
 """The splitter holds these: it chooses among the values given, and an answer that is no choice chooses none."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 

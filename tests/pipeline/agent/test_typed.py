@@ -1,7 +1,5 @@
 """The typed proposer against a server that follows each of the protocols of choices, over real HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Addresses of clusters: what is accepted, and that anything else is refused with what was expected."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.base.addresses import cluster_address, local_nodes

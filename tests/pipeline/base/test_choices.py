@@ -1,7 +1,5 @@
 """The choices agree with the code that implements them."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 from optimizers import registry

@@ -5,8 +5,6 @@
 - of a resumed run's settings only those that its answers don't depend on may differ.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A command that is a process's own holds these: Ctrl-C ends it at any moment, and what is not installed is named."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@
 - A file is written whole or unchanged; a link to one stays a link.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

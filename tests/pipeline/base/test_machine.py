@@ -1,7 +1,5 @@
 """The cores that this process may use, not those that the machine has."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Every object that `--json` prints says its schema version and its command."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

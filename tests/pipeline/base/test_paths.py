@@ -1,7 +1,5 @@
 """Where the project's files are, and how a path is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

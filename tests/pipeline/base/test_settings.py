@@ -1,7 +1,5 @@
 """The machinery of settings, on a small group of them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import pytest

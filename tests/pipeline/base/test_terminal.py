@@ -1,7 +1,5 @@
 """Consoles for stdout and stderr: lines as they are, of one width where there is no terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.base.terminal import WIDTH, console, print_lines

@@ -1,7 +1,5 @@
 """An error in one line of bounded length."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.base.text import MAX_END, exact_number, first_line, natural_order

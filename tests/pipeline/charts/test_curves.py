@@ -1,7 +1,5 @@
 """Curves of solved tasks are drawn in panels, and end where the longest one ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.charts.curves import Step, draw_curves

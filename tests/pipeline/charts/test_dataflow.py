@@ -1,7 +1,5 @@
 """Every stream with its type, as text and as a picture; pictures of costs show memory, time and queues, too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

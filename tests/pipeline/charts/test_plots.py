@@ -1,7 +1,5 @@
 """Pictures hold the values they are given, in percent; nothing is rendered here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

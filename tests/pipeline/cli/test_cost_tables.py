@@ -1,7 +1,5 @@
 """Tables of costs; `tests/pipeline/test_cost.py` holds the command's."""
 
-from __future__ import annotations
-
 from pipeline.cli.cost_tables import aligned, comparison_table, cost_table, formula_text, node_label
 from step_runtime.verification.task_costs import TaskCosts
 from tests.support.oracles import oracle, task

@@ -1,7 +1,5 @@
 """Verdicts as JUnit XML: a case per program, counted, whatever characters a program has."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from pipeline.base.outputs import Finding, ProgramVerdict

@@ -5,8 +5,6 @@
 - argparse's errors never print the usage text, and never exit.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Sequence

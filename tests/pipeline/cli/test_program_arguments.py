@@ -1,7 +1,5 @@
 """The program that a command's arguments name: a file, stdin or the task's own."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 - Elsewhere plain lines, no control characters, not more than one every few seconds.
 """
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Findings as SARIF 2.1.0: what the standard requires is there, and every place is kept."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

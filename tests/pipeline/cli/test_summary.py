@@ -1,7 +1,5 @@
 """A run's result, for machines and for people."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -8,8 +8,6 @@
 - when the client leaves, nothing of it is left on the nodes.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A connection: requests to a node within a time limit, and one clear error where there is no Dask or no scheduler."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

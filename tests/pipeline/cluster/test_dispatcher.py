@@ -6,8 +6,6 @@
 - `submit` waits while too many calls are unanswered; what has failed fails at once.
 """
 
-from __future__ import annotations
-
 import pickle
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How much a node may have: for each worker a quarter of a second of work; nothing while it owes an answer."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 
 from pipeline.cluster.load import AHEAD, MESSAGES, MOST_AHEAD, Call, CallPool, NodeLoad

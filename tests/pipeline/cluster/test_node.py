@@ -1,7 +1,5 @@
 """A node's mailbox: results of all calls, early ones first; workers end with it, and with a client that is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import platform

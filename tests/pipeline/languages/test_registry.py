@@ -1,7 +1,5 @@
 """Languages are found by entry points; what is wrong with one is said in words."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A language of another package learns, records and resumes as STeP does, with the same optimizer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tasks as YAML mappings: read back from their statement, with places in messages."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.languages import Task, TaskError, read_text_task

@@ -1,7 +1,5 @@
 """One optimizer learns two languages: here TT-Lang, by a scripted LM whose answers depend on what it is shown."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

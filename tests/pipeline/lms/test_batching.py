@@ -6,8 +6,6 @@
 - an interrupted run is resumed, and nothing that was answered is paid for again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

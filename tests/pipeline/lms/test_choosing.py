@@ -4,8 +4,6 @@ The shapes are those of the documentation of vLLM (0.12), SGLang, Ollama (its ad
 No such server is asked.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@
 - what passes, such as too many requests at the moment, is no reason to refuse an LM.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A model's price and context window are found in LiteLLM's data, or in a server's list of models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

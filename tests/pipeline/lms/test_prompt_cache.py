@@ -5,8 +5,6 @@
 - tokens that a provider read from its cache are counted, and paid at their price.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers that repeat themselves: what counts as that, what is read of them, and what a server is then told."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

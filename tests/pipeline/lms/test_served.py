@@ -4,8 +4,6 @@
 - a paid answer is not discarded, whatever is wrong with the token counts beside it.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What tests of the server share: a folder of tasks, and a server of it within this process."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path

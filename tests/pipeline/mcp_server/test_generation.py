@@ -1,7 +1,5 @@
 """A search runs in a process of its own, reports what it does, and ends when it is cancelled."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

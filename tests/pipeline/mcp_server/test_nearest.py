@@ -1,7 +1,5 @@
 """Near examples are solved, similar, and never the task itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.mcp_server.nearest import Example, nearest, of_files, packaged

@@ -1,7 +1,5 @@
 """Resources are the documentation's pages; prompts are the agent's requests."""
 
-from __future__ import annotations
-
 import pytest
 from mcp.shared.exceptions import MCPError
 

@@ -1,7 +1,5 @@
 """HTTP is for this machine alone, and with a token for those who have it; workers start when needed."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import urllib.error

@@ -1,7 +1,5 @@
 """The tools say what the commands say, as text and as data that agrees with the schema that a client is told."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

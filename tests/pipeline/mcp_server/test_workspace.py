@@ -1,7 +1,5 @@
 """A client names task files below the user's folder, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

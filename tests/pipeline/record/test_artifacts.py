@@ -1,7 +1,5 @@
 """Artifacts are read although another process may delete some of them meanwhile, and deleted by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of attempts holds one row each, and counts wrong answers by stage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

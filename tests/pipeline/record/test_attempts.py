@@ -6,8 +6,6 @@
 - A damaged file is reported in one line that names it.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

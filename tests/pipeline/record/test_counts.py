@@ -4,8 +4,6 @@
 - answers that came out of the cache stand in a column of their own, with what they had cost.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections import Counter

@@ -1,7 +1,5 @@
 """A run's curve: what was spent and solved after each iteration, an interrupted one included."""
 
-from __future__ import annotations
-
 import pytest
 
 from optimizers import Budget

@@ -1,7 +1,5 @@
 """The experiment's page opens with the results as columns."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

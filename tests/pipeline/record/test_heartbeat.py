@@ -5,8 +5,6 @@
 - Nothing more is uploaded once the run is lost.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

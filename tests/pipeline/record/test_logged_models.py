@@ -1,7 +1,5 @@
 """A program's model can be loaded where only DSPy is installed, and holds no secret."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run is described in sentences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from optimizers import Budget, Experience

@@ -7,8 +7,6 @@
 - A command that is given an address downloads the model once.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout

@@ -1,7 +1,5 @@
 """The record of any program's run in MLflow: curves, nested runs, every attempt, and what it takes to continue."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -7,8 +7,6 @@
 - Who has lost a run finds it out before it writes.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The learning algorithm as an optimizer of MLflow's prompts, offline: what MLflow registers and records."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -7,8 +7,6 @@
 - Where the store fails, the run ends in one line that says where its answers are, and none of them is lost.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Compiled programs and their prompts in MLflow's registry: by name, version and alias, from commands and observers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

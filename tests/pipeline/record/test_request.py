@@ -4,8 +4,6 @@
 - what this code can't read is refused with one line.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -9,8 +9,6 @@
 - A run that starts from an experience samples only the tasks that are not solved in it.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

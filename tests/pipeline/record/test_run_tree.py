@@ -1,7 +1,5 @@
 """Runs are created once, also where a request to create one is repeated after the server has done it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

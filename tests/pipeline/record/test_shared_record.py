@@ -8,8 +8,6 @@
 - The commands find what is on the server: the report, the UI's address, an experience, a program.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

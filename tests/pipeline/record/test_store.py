@@ -6,8 +6,6 @@
 - If it cannot be opened, one line says so, without the password in its address.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@
 - While it lasts, a command that opens the store says so in one line; after it, resuming repeats no request.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import socket

@@ -1,7 +1,5 @@
 """The attempts that become traces are those that say most: what solved a task, and what nearly did."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

@@ -1,7 +1,5 @@
 """What a program sends to its LM, as legible YAML."""
 
-from __future__ import annotations
-
 import dspy
 import yaml
 

@@ -1,7 +1,5 @@
 """The verifier as a scorer of `mlflow.genai.evaluate`: values, reasons, and what no value is given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

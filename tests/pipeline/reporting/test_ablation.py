@@ -1,7 +1,5 @@
 """The figures of an ablation's page are those of the recorded attempts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

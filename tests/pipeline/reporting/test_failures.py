@@ -1,7 +1,5 @@
 """Wrong answers are summarized by the stage and diagnostics at which they fail."""
 
-from __future__ import annotations
-
 from optimizers import Attempt
 from pipeline.reporting.failures import summarize
 from tests.support.answering_lm import WRONG

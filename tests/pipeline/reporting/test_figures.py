@@ -1,7 +1,5 @@
 """Runs that differ in granularity alone share a picture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

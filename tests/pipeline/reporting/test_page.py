@@ -1,7 +1,5 @@
 """The page escapes texts, compares runs with remarks and leaves blank what it cannot say."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

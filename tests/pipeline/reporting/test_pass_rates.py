@@ -1,7 +1,5 @@
 """Figures are counted from the attempts."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

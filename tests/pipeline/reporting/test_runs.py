@@ -1,7 +1,5 @@
 """A recorded run is read back with the optimizer's own figures, and found by its id or name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dspy

@@ -1,7 +1,5 @@
 """Tables 2 and 4 are laid out as in the paper, and CSV files hold the figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

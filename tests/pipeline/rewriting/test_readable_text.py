@@ -1,7 +1,5 @@
 """Readable text parses to the same graph; names and comments say what streams are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

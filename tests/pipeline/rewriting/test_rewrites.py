@@ -1,7 +1,5 @@
 """Rewrites leave out structure, and `bare` keeps what a program computes."""
 
-from __future__ import annotations
-
 from pipeline.rewriting.simplification import bare, rewrites, simplified
 from step_runtime import verify
 from step_runtime.language.parser import parse

@@ -1,7 +1,5 @@
 """A simplified program passes, is never longer, and is the text itself where nothing is better."""
 
-from __future__ import annotations
-
 from pipeline.rewriting.simplification import code_lines, simplified
 from step_runtime import verify
 from step_runtime.tasks.reader import loads_task

@@ -7,8 +7,6 @@
 - tokens on record are those that the server counted.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

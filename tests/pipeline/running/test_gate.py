@@ -1,7 +1,5 @@
 """What passes the gate is used, and nothing of it is changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -6,8 +6,6 @@
 - `bootstrap` and `random-search` run on the embedded LM; the others need one that writes instructions.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import re

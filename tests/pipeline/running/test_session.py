@@ -1,7 +1,5 @@
 """Settings become agents, LMs and limits as they say."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A teacher solves tasks before an LM learns: what it solves is shown, and is none of the LM's successes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small layer for tests of splitting: a norm, two projections of what it gives, and a gate."""
 
-from __future__ import annotations
-
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 

@@ -1,7 +1,5 @@
 """Composing holds these: parts become one right program, and what does not fit is named by its joint."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.splitting.composing import JointError, compose, wrong_joint

@@ -1,7 +1,5 @@
 """Cuts hold these: they are values that streams can hold, each once, with data like theirs."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.splitting.cuts import find_cuts

@@ -1,7 +1,5 @@
 """Division holds these: sub-tasks of an unsolved task by its named values, then finer ones, and a verified whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

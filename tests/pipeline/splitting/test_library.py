@@ -1,7 +1,5 @@
 """A library holds these: it finds what computes the same, in the names of the task that asks, and verifies it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.splitting.library import MOST_TRIED, Library, in_names_of, task_key

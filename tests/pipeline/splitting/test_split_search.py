@@ -1,7 +1,5 @@
 """Splitting holds these: sub-tasks are solved one by one and composed, within a budget."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """References in normal form hold these: what is evaluated on the way has a name, and a slice computes what it says."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Sub-tasks hold these: each is a task of its own, with the part of the reference and the functions that it needs."""
 
-from __future__ import annotations
-
 from pipeline.splitting.cuts import find_cuts
 from pipeline.splitting.subtasks import SubtaskWriter, typed
 from step_runtime.tasks.reader import loads_task

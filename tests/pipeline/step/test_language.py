@@ -3,8 +3,6 @@
 Those of prompts, requests and programs change with the prompts and the options; here both roads are compared.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a search from both ends meets, the program is written from both halves."""
 
-from __future__ import annotations
-
 from pipeline.synthesis import SearchBudget, synthesize
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope

@@ -1,7 +1,5 @@
 """Rules run on blocks of streams; values on which a function fails are left out."""
 
-from __future__ import annotations
-
 from pipeline.synthesis import SearchBudget, synthesize
 from tests.support.small_tasks import of_scalars
 

@@ -6,8 +6,6 @@
 - A function that fails on some values costs those values alone.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis import SearchBudget, synthesize

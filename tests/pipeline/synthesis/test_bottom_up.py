@@ -1,7 +1,5 @@
 """Of equal streams made bottom-up, one is kept."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import torch

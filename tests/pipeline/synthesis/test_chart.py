@@ -1,7 +1,5 @@
 """A task's chart: streams known by type and value, and the ways found to make them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis.chart import Chart

@@ -1,7 +1,5 @@
 """Coercions: every coercion leads where it says by the primitives' own rules, and impossible ones are not planned."""
 
-from __future__ import annotations
-
 import pytest
 import sympy
 

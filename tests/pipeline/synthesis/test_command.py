@@ -6,8 +6,6 @@
 - Commands that measure pass@k refuse it, and say where it is to be had.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

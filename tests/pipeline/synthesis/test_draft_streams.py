@@ -1,7 +1,5 @@
 """Streams of failed programs are given to the search, as far as they run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

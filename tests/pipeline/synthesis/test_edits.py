@@ -1,7 +1,5 @@
 """Edits cover the kinds of mistake that drafts hold, and each makes another plan."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.edits import Editor
 from pipeline.synthesis.plans import plan_of
 from step_runtime.language.parser import parse

@@ -1,7 +1,5 @@
 """Fingerprints: what a function does is recognized under other names, and distinguished where it differs."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis.fingerprints import Fingerprint, commutes, features_of, fingerprints_of, similarity

@@ -1,7 +1,5 @@
 """The grammar: uniform costs without evidence, and fewer bits for what relevant precedents do."""
 
-from __future__ import annotations
-
 import math
 
 from pipeline.synthesis.fingerprints import fingerprints_of

@@ -4,8 +4,6 @@
 - A value that a path cannot have ended at has no inverse.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Landmarks are values that a reference computes from its inputs; a stream reaches one in any order of its dims."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """From applications to a program: equal nodes are one, dead ones go, and Copies are inserted."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.lowering import ProgramBuilder, route, tidy, zipped
 from step_runtime.primitives import Identity, Map
 from step_runtime.program.printer import print_program

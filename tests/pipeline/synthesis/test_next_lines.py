@@ -1,7 +1,5 @@
 """Legal next lines: whatever is chosen among them ends in a well-typed program, and right programs are among them."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """A stream has a landmark if it has its value for two inputs; the only output is none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Streams meet where the dims that their elements leave over occur in order, elsewhere only for a reason."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.operand_shapes import OperandShapes
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.base.shapes import as_dim

@@ -1,7 +1,5 @@
 """Of one call of PyTorch, the values that functions compute on their way to the same result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Outlines apply every function in the order of the task file."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.outlines import outlines
 from pipeline.synthesis.plans import PlanLowering
 from step_runtime import verify

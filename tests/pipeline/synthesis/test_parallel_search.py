@@ -1,7 +1,5 @@
 """Searches run in processes of their own, so that a function that hangs or crashes costs its task alone."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The beginning of a program, read into the values that its next line can use."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis.partial_program import PartialProgram

@@ -1,7 +1,5 @@
 """The phases of the search widen types and depth in turn."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.phases import DECLARED, DEPTHS, PHASES, TYPES, widening
 
 

@@ -1,7 +1,5 @@
 """A plan is what a program applies to what: lowering it gives a program of the same meaning."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

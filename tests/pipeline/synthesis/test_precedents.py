@@ -1,7 +1,5 @@
 """Precedents: what a solved task shows about another one, whatever things are called."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Look-ahead by types: what can still be finished, and what can't."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.reachability import Reachability
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.type_space import TypeSpace

@@ -1,7 +1,5 @@
 """Repairs start from failed programs, and only a program that the verifier passes is one."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis.repair_search import repair_failures

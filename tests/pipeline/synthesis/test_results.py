@@ -1,7 +1,5 @@
 """Outcomes of searches, for people and for machines."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

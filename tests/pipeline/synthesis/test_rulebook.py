@@ -1,7 +1,5 @@
 """The rules of a round: all within its reach, and what each may still lead to."""
 
-from __future__ import annotations
-
 from itertools import count
 
 from pipeline.synthesis.rulebook import RoundLimits, Rulebook

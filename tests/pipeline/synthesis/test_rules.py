@@ -1,7 +1,5 @@
 """The rules of a task: every function on streams of every type that it takes, and what each may still lead to."""
 
-from __future__ import annotations
-
 from pipeline.synthesis import SearchBudget, synthesize
 from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.rulebook import RoundLimits, Rulebook

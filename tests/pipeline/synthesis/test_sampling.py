@@ -1,7 +1,5 @@
 """Samples from a chart: by seed, temperature and budget."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis.chart import Chart

@@ -1,7 +1,5 @@
 """A budget ends a search with the bound that was met."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

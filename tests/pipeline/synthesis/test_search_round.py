@@ -1,7 +1,5 @@
 """A round starts from given streams, and ends early when it has reached landmarks."""
 
-from __future__ import annotations
-
 import torch
 
 from pipeline.synthesis import SearchBudget

@@ -1,7 +1,5 @@
 """Streams that a round starts from are kept once for each type and value."""
 
-from __future__ import annotations
-
 import sympy
 import torch
 

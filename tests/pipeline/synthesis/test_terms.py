@@ -1,7 +1,5 @@
 """Terms become programs in which every term is written once."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import RuleTable

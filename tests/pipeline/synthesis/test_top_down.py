@@ -1,7 +1,5 @@
 """Subgoals that are found top-down let the search reach deeper."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.synthesis import SearchBudget, bidirectional_search, synthesize

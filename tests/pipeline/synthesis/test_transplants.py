@@ -1,7 +1,5 @@
 """Transplants: a solved program with the functions of another task."""
 
-from __future__ import annotations
-
 from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.precedents import precedent_of
 from pipeline.synthesis.transplants import programs_of, transplanted

@@ -5,8 +5,6 @@
 - No type holds a dim that the task does not know, or one more often than the task does.
 """
 
-from __future__ import annotations
-
 import torch
 
 from pipeline.synthesis.type_space import TypeSpace

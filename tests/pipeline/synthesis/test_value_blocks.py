@@ -4,8 +4,6 @@
 - An index finds every row that agrees, and none other.
 """
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given
 from hypothesis import strategies as st

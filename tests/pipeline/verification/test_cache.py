@@ -5,8 +5,6 @@
 - one that fails later costs a warning, and no verdict.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A program checked from its files: findings have the place that a person can open, whatever happens to the worker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a file calls right is believed once it is judged."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.verification import claims

@@ -1,7 +1,5 @@
 """Answers judged once more in workers: planted overfits fall, right programs pass, and lost workers say nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

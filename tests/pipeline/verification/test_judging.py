@@ -1,7 +1,5 @@
 """Programs of a language from another package are judged in the same workers, and reported in the same words."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -7,8 +7,6 @@
 - a task that fails is an exception, never a wrong answer.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Notes say what a call is doing, and when; outside a worker they are nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.verification import notes

@@ -6,8 +6,6 @@
 - no worker outlives the pool, nor the process that made it, however that ends; Ctrl-C leaves them silent.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The server of the workers has the language imported, and its garbage collector on."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Costs are found in a worker process, which a task's code may cost."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 

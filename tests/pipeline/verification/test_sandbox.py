@@ -1,7 +1,5 @@
 """How the command line and the environment say what cells are confined to."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

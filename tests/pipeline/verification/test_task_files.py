@@ -6,8 +6,6 @@
 - what the author should know is a warning.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path

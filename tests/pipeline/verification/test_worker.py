@@ -6,8 +6,6 @@
 - a script's first verdict needs no import that two threads would do at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

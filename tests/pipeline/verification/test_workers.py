@@ -1,7 +1,5 @@
 """Workers of this machine: as many as its cores, or as given; no more than there are calls."""
 
-from __future__ import annotations
-
 from pipeline.base.machine import cores
 from pipeline.verification.workers import LocalWorkers, PoolSettings
 from tests.support import crashing

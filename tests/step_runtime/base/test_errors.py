@@ -4,8 +4,6 @@ Invariants: a finding reads `name:line:column: code: message`, then the source l
 characters meant, then both sides of the rule, then a hint.
 """
 
-from __future__ import annotations
-
 import pytest
 
 import step_runtime as step

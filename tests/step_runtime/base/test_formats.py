@@ -1,7 +1,5 @@
 """The table of number formats agrees with torch's own types."""
 
-from __future__ import annotations
-
 from math import inf
 
 import pytest

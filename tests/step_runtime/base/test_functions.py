@@ -1,7 +1,5 @@
 """Functions of a program: what they run, and what a declaration alone says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

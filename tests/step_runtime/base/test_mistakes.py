@@ -1,7 +1,5 @@
 """Errors of a file's content in the project's words."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import pytest

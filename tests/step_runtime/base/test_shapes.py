@@ -3,8 +3,6 @@
 Invariants: equal expressions are equal dims however they are written; a symbol is never an int.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -4,8 +4,6 @@ Invariants: types and shapes are always computed, data where every input has som
 the paper prints it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

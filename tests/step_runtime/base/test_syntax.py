@@ -3,8 +3,6 @@
 Invariant: what one thread reads never disturbs another, nor the process's warnings.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 import threading

@@ -3,8 +3,6 @@
 Invariant: `parse_dtype(str(dtype)) == dtype`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

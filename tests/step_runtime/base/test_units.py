@@ -1,7 +1,5 @@
 """Measures give elements and bits of streams, as numbers and as polynomials by one rule."""
 
-from __future__ import annotations
-
 import pytest
 import sympy
 

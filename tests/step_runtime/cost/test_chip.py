@@ -1,7 +1,5 @@
 """Chips: what their figures mean, and files that describe them or don't."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The front holds every program that no other beats, and only those."""
 
-from __future__ import annotations
-
 from random import Random
 
 from step_runtime.base.units import FIGURES

@@ -1,7 +1,5 @@
 """The cost of whole programs, worked by hand: every rule of `docs/cost.md` on memory, traffic, operations and time."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.cost.chip import Chip

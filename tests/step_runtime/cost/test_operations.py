@@ -1,7 +1,5 @@
 """Operations of functions are counted on their operators, worked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 - arXiv 2404.16629: naive attention needs a queue of about N before its division, reordered attention a short one
 """
 
-from __future__ import annotations
-
 import pytest
 import sympy
 

@@ -3,8 +3,6 @@
 Emission order, the time of every token and the length of every queue are equal, with empty dims, routing and ties.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

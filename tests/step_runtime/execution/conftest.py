@@ -1,7 +1,5 @@
 """Computes in float64, as a verifier does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@ The way is the fastest that is seen to be right: traced where all that the funct
 is not, single where the function branches on data or has side effects.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

@@ -1,7 +1,5 @@
 """A run's time is its thread's processor time; the clock counts only where a run waits."""
 
-from __future__ import annotations
-
 import time
 from math import inf
 

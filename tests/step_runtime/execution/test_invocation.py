@@ -1,7 +1,5 @@
 """What an author's function returns is held to its declaration: components, layouts and kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batches with repeated dims, which take no memory, give what their elements give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

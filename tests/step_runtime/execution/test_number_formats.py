@@ -1,7 +1,5 @@
 """Conversion to a format: rounding, overflow, and what is not converted without being asked to."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import copysign, inf, isinf, isnan, nan
 

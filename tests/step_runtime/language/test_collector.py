@@ -1,7 +1,5 @@
 """Each mistake is one finding, and a text has no more findings than anyone would read."""
 
-from __future__ import annotations
-
 from tests.support.samples import check
 
 

@@ -1,7 +1,5 @@
 """What a program says beside its code is shown unless it could steer whoever reads it."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.language.comments import LONGEST_COMMENT, REMOVED, printable, steers

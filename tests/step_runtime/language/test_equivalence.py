@@ -3,8 +3,6 @@
 Invariants: names of variables, comments and layout never matter; anything that could change the program does.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@ Invariants: a form that is accepted gives the graph that its plain spelling give
 executed; a form that the language lacks is one finding with place, text and hint.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.samples import Mistake, assert_reported, check

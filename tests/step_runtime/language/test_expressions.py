@@ -1,7 +1,5 @@
 """Expressions are static values: sizes unroll a program, and every walk is bounded."""
 
-from __future__ import annotations
-
 from step_runtime import Limits
 from step_runtime.language.parser import parse
 from step_runtime.verification.instance import TaskInstance

@@ -4,8 +4,6 @@ Invariants: one mistake gives one finding; it names the place in characters of t
 says what to write instead.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.language.hints import unknown_name, usage

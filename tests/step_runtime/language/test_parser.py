@@ -4,8 +4,6 @@ Invariants: whatever the text, the answer is a graph or diagnostics, within a se
 executed; a finding's line and column count in the text as it was given, whatever was unwrapped from it.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A task is shown without what could steer its reader, and is the same task."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.language.comments import REMOVED, REMOVED_TEXT

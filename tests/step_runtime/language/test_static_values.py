@@ -1,7 +1,5 @@
 """Values of a program's expressions: kinds in words, unknown parts, and arithmetic on ints."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Code that no walk comes to is of the language, as all else."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.verification.verify import Verifier

@@ -1,7 +1,5 @@
 """What Map, Zip, Accum and Scan compute, worked by hand; stream order is innermost first."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -4,8 +4,6 @@ Invariant: a precondition that fails is an error that names the primitive, the r
 with data and without.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

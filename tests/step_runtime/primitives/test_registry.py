@@ -4,8 +4,6 @@ Invariants: every name of the language is listed once and public; printing, comp
 ask its primitives, and know none of them by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

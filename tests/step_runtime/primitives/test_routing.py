@@ -1,7 +1,5 @@
 """What Partition and Merge compute, and what becomes of streams whose length only the data decides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the primitives that reshape, repeat and copy compute, on every element type that they admit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

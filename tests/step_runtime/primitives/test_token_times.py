@@ -1,7 +1,5 @@
 """The arrays of token times, worked by hand; `tests/step_runtime/cost/test_timeline.py` holds whole programs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

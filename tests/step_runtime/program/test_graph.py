@@ -1,7 +1,5 @@
 """A program as a graph: names of streams, their consumers and what its results depend on."""
 
-from __future__ import annotations
-
 from step_runtime.base.errors import Span
 from step_runtime.primitives import PRIMITIVES
 from step_runtime.program.graph import Node, Program

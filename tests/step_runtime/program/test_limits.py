@@ -3,8 +3,6 @@
 Invariants: a program past a limit is refused with the figure and the limit, from symbolic shapes alone.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime import Limits, Verifier

@@ -1,7 +1,5 @@
 """Streams that one Accum reads as they are computed need not be stored; all others must."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.language.parser import parse

@@ -3,8 +3,6 @@
 Invariant: `parse(print_program(program)) == program`, with one primitive a line.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A fold is split only where its function's own code proves that it may be, whatever numbers come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs of tasks are rewritten by what their functions are known to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any

@@ -1,7 +1,5 @@
 """Every rewrite keeps the results of random programs, and does what its name says."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from random import Random

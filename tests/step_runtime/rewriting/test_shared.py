@@ -1,7 +1,5 @@
 """Programs without Copies: the same results, and nodes that are replaced."""
 
-from __future__ import annotations
-
 from random import Random
 
 from step_runtime.primitives import Copy, Identity, Map, Promote

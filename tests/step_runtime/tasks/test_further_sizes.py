@@ -1,7 +1,5 @@
 """Sizes beyond a task's own: off every line, with what the own sets have in common."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

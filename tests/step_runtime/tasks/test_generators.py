@@ -1,7 +1,5 @@
 """Generators of data are expressions of `shape`; a wrong one is refused when the task is read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

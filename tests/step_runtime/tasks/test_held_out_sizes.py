@@ -1,7 +1,5 @@
 """Held-out sizes: none that the task names, primes and equal dims among them, within what its own sets share."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Functions that tasks share: `fns_from` gives the task that one would write out, with errors at the file at fault."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

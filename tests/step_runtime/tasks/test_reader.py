@@ -3,8 +3,6 @@
 Invariants: every file that can work loads unchanged, whatever its YAML style; `load(dump(task)) == task`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The names that a program may use, read off a task's text alone."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

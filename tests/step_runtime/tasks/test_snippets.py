@@ -1,7 +1,5 @@
 """A task author's snippets are compiled as written, or with every narrower float type read as float64."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -4,8 +4,6 @@ Invariants: the types that a task's texts stand for are parsed once and follow i
 apart and nothing else is lost.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime import Task, dump_task, loads_task

@@ -1,7 +1,5 @@
 """YAML in and out: bounds on what is built, places of values, and readable code."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime import TaskError, loads_task

@@ -4,8 +4,6 @@ Invariants: the rule counts uses of streams, never names; `return` consumes noth
 inserted keeps the rule and computes what it computed.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

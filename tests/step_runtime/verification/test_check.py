@@ -4,8 +4,6 @@ Invariants: a rule that breaks is one finding with both sides; what follows from
 expressions, never as sizes.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime import verify

@@ -4,8 +4,6 @@ Invariants: `assert_close`'s tolerance decides, in every floating type, what cou
 as one; NaN equals NaN; the two numbers in a report differ as printed.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -4,8 +4,6 @@ Invariant: a task loads with a warning where one end of a dim changes numbers of
 that a program which reads the other end alone passes; operators whose numbers depend on all of a dim load without.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A task that a simpler program would pass is doubted when it is loaded; one that none would pass is not."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

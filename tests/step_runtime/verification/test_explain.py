@@ -1,7 +1,5 @@
 """A program's dataflow as a table, right or wrong."""
 
-from __future__ import annotations
-
 from step_runtime.verification.explain import explain
 from tests.support.samples import general_scope
 

@@ -1,7 +1,5 @@
 """Programs that fit what they were tried on fall where they are judged on what they were not; right ones do not."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -4,8 +4,6 @@ Invariants: the same seed gives the same data; `ctx` as `global` leaves it decid
 many ones as its input allows.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -4,8 +4,6 @@ Invariants: a file whose verdicts are worth less than they seem loads with a war
 are sound loads without. What is an error is tested in `test_validation`.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

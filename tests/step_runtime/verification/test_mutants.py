@@ -1,7 +1,5 @@
 """The verifier accepts right programs and no others, by a truth found without its parser and simulator."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Mutants that a task fails to kill are named with the change to the task that kills them."""
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime import Verifier

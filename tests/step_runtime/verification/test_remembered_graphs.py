@@ -4,8 +4,6 @@ Invariants: a graph that ran is not run again, whatever the text; whatever could
 places reported are those of the text at hand; memory that is refused is a verdict.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from step_runtime.base.errors import out_of_memory

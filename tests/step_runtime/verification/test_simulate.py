@@ -1,7 +1,5 @@
 """The simulator computes what programs mean on tokens: random ones, and the reference program of every task."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

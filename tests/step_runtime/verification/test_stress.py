@@ -1,7 +1,5 @@
 """A program that passes and is unsafe in float32 is found out, one that is as safe as its reference is not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

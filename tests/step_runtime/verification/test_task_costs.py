@@ -1,7 +1,5 @@
 """Costs of a task's programs, with its own functions and references."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -3,8 +3,6 @@
 Streams are written as they render; expected ones are worked by hand.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

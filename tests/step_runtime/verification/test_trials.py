@@ -1,7 +1,5 @@
 """A function that always fails makes its task unusable, with the cause; one that reads an input by name is doubted."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

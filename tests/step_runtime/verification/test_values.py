@@ -1,7 +1,5 @@
 """Wrong values are shown at the first stream that the reference has nothing like, whatever order that stream is in."""
 
-from __future__ import annotations
-
 from step_runtime import Verifier
 from tests.support.small_tasks import of_scalars
 

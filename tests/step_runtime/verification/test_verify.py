@@ -4,8 +4,6 @@ Invariants: a candidate never raises and never reaches the reference; both sides
 snippet hard-codes; a program that is right at one set of sizes or one draw alone does not pass.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

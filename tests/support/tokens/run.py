@@ -1,7 +1,5 @@
 """Runs a whole program on tokens, primitive after primitive."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

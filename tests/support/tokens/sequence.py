@@ -17,8 +17,6 @@ So `Sk` closes every dim up to the `k`th that something is in. Where nothing is 
 `Sk` closes exactly the `k`th dim, which is what the primitives read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

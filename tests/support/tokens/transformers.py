@@ -5,8 +5,6 @@ innermost, and the last token closes the outermost. A value is what an item of t
 dim index `i` ends with `Si`, so that a value may be read as `S0`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """From a request's text to the answer's: by seed, from the texts that are shown, and in processes that know no DSPy."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The engine as DSPy's LM class sees it: text in, text out, deterministic, and a task's code runs in workers only."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Iterator

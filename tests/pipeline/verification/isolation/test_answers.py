@@ -4,8 +4,6 @@
 - whatever else a worker sends is refused, and nothing of it is executed or looked up.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

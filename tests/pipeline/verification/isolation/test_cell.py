@@ -1,7 +1,5 @@
 """The process that runs an author's code holds nothing but its connection, and its answers are those of its calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

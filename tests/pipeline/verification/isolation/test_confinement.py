@@ -1,7 +1,5 @@
 """What systems offer to confine a process by, and what is done where it is not enough."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages on a socket are read in pieces of any size, and bounded."""
 
-from __future__ import annotations
-
 import socket
 import struct
 

@@ -1,7 +1,5 @@
 """The check of what judges programs notices every binding that changes, and nothing else."""
 
-from __future__ import annotations
-
 import builtins
 import sys
 import warnings

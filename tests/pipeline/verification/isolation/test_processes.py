@@ -1,7 +1,5 @@
 """What the system says of processes, and how those that call themselves ours are ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Private temporary folders of cells, and what is done about those that were left."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 - a warden that fails itself is replaced, and costs nobody a verdict.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future

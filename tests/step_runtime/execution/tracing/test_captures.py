@@ -1,7 +1,5 @@
 """What a function reads from outside is looked up at every replay, and a change that a trace does not cover is seen."""
 
-from __future__ import annotations
-
 import torch
 
 from step_runtime.execution.applier import Applier

@@ -1,7 +1,5 @@
 """Folds, at once or by steps, give what their steps give one by one, special values included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

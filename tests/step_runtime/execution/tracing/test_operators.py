@@ -1,7 +1,5 @@
 """A traced function gives what its elements give, at every batch shape."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Tapes: which operators lead from what is known to what is wanted, and the code that replays them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

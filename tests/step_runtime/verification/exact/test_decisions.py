@@ -1,7 +1,5 @@
 """Proofs where data decide: a program is proved if it decides by equal values, and whatever the outcomes are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Proofs in exact arithmetic: right programs of every kind are proved, wrong ones never, whatever hides it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@
 - the proposer answers such requests, with programs that pass.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dspy
