@@ -110,26 +110,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_message(NAME, "reads the tasks, and tries their code")
     # Before the LM's packages are imported, so that its workers import theirs meanwhile.
     tasks, doubts = load_with_warnings(options.task, language)
-    from pipeline.actions import generate_programs as action
+    from pipeline.actions import generated
+    from pipeline.actions.generate_programs import MINUTES, Searching, Stages
 
-    files = action.output_files(tasks, options.output, options.format, language, force=options.force)
-    limits = SearchConfig.of(given)
-    if proposer == SEARCH:
-        from pipeline.synthesis.search_budget import search_budget
-
-        seconds, cluster = 60 * (limits.max_minutes or action.MINUTES), ClusterConfig.of(given)
-        budget = search_budget(seconds, limits.max_candidates, thorough=options.objective != "correctness")
-        result = action.synthesize(NAME, tasks, files, budget, options.objective, cluster, limits.splitting())
-    elif proposer == ALL:
-        from pipeline.actions import generate_in_stages as stages
-
-        config = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
-        minutes = limits.max_minutes or stages.MINUTES
-        splitting = limits.splitting()
-        plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates, options.objective, splitting)
-        result = stages.generate_in_stages(plan, files, texts_of(options.task))
-    else:
-        result = action.generate(NAME, tasks, files, ProgramConfig.of(given), options.objective)
+    files = generated.output_files(tasks, options.output, options.format, language, force=options.force)
+    limits, lm, searching = SearchConfig.of(given), None, None
+    if proposer in (ALL, SEARCH):
+        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates, limits.splitting())
+    if proposer == ALL:
+        lm = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
+    elif proposer != SEARCH:
+        lm = ProgramConfig.of(given)
+    stages = Stages(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
+    texts = texts_of(options.task) if language is None else {}
+    result = generated.generate(stages, proposer, files, texts)
     result = result.doubted(doubts)
     print(json_text(NAME, result.as_json) if options.as_json else result.text)
     if result.message:

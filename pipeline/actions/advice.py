@@ -66,7 +66,7 @@ class Advice:
 
 def advise(
     task: Task,
-    attempts: Iterable[Attempt],
+    attempts: Iterable[Attempt] | None,
     missed: Sequence[str] | None = None,
     *,
     exhausted: bool = False,
@@ -76,13 +76,13 @@ def advise(
 
     Args:
         task: The task.
-        attempts: The attempts at it, in the order of sampling.
+        attempts: The attempts at it, in the order of sampling; None if no LM was asked.
         missed: The lines of the reference none of whose values a search has made, in order; None without a search.
         exhausted: Whether the search has tried all that it can reach, so that time helps no further.
         proposer: How an LM was asked for the attempts; None for the embedded LM, whose answers show what the task
             lacks. Those of others first of all show how well the LM writes the language.
     """
-    wrong = [attempt for attempt in attempts if attempt.scored]
+    wrong = [attempt for attempt in attempts or () if attempt.scored]
     texts = [answer_text(attempt) for attempt in wrong]
     scope = static_scope(task)
     used, reached = set[str](), set[int]()
@@ -97,9 +97,10 @@ def advise(
     nearest = next(iter(nearest_failures(wrong)), None)
     beyond = [*_reordered(task, scope), *_loops(task)]
     searched = [] if beyond and not missed else [*_unmade(missed, exhausted=exhausted)]
-    if proposer is None:
+    sampled: tuple[str, ...] = ()
+    if attempts is not None and proposer is None:
         sampled = (*_sampling(texts, parsed), *_by_stage(nearest, unused))
-    else:
+    elif proposer is not None:
         sampled = (*_of_lm(wrong, proposer), *_hidden(texts, scope))
     hints = (*_missing(scope), *_untaken(scope), *beyond, *searched, *sampled)
     return Advice(unused, unreached, nearest, hints)

@@ -1,145 +1,302 @@
-"""`pipeline.generate`: programs for new tasks, from an LM or by classical synthesis."""
+"""The stages of `pipeline.generate`: an LM, then classical synthesis and repairs side by side, then splitting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 
-from optimizers import Attempt, Sampling, TokenCount
-from optimizers.demonstrations import ShownDemos
+from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import UntilSolved, sample_until_solved
-from pipeline.actions.offers import (
-    NO_OFFER,
-    Generated,
-    Offer,
-    Offering,
-    Solution,
-    WrittenOffer,
-    alternatives_folder,
-    findings_of,
-    write_offer,
-)
-from pipeline.actions.split_tasks import SPLIT, detail, headline, split_tasks
-from pipeline.actions.split_tasks import as_json as split_json
-from pipeline.base.choices import SEARCH, Objective
+from pipeline.actions.advice import Advice, advise
+from pipeline.actions.offers import Offer, Offering, Solution
+from pipeline.actions.split_tasks import SPLIT, detail, split_tasks
+from pipeline.agent.splitter import Splitter
+from pipeline.base.choices import SEARCH, Objective, ProposerKind, is_embedded
 from pipeline.base.config import ClusterConfig, ProgramConfig
-from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
-from pipeline.base.languages import DEFAULT
+from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
 from pipeline.base.text import counted
+from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
-from pipeline.reporting.failures import summarize
-from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
+from pipeline.reporting.failures import nearest_failures
+from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import Splitting
-from pipeline.synthesis import SearchBudget, SearchOutcome, results
-from pipeline.synthesis.parallel_search import search_all
+from pipeline.synthesis import SearchBudget, SearchOutcome
+from pipeline.synthesis.parallel_search import search_all, solve_all
+from pipeline.synthesis.results import programs_of
+from pipeline.synthesis.search_budget import RepairOutcome, search_budget
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task as StepTask
 
+MINUTES = 2.0
+"""Limit for one task of a search, unless another is given."""
+LM_SHARE = 0.25
+"""The most of a task's time for the LM, where a search follows."""
+SEARCH_SHARE = 0.7
+"""The search's share of what is left, where it does not run beside the repairs."""
+MOST_REPAIRED = 12
+"""Failed programs around which repairs are searched."""
+CLEAN_SECONDS = 20.0
+"""How long a task is searched for a program without findings, at most, where all that were found have some."""
 UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
 """What is to be said of programs that are kept when a command is interrupted."""
 
-MINUTES = 2.0
-"""Limit for one task of a search without an LM, unless another is given."""
 
-Files = Mapping[str, Sequence[Path]]
-"""Files by the name of their task."""
+class Draft(NamedTuple):
+    """A verified program as it was found: its text, what found it, and how in words."""
+
+    text: str
+    by: str
+    detail: str
 
 
-def output_files(
-    tasks: Sequence[Task], output: str | None, form: str, language: str | None = None, *, force: bool
-) -> Files:
-    """The files for each task's program in the folder `output`; none if no folder is named.
+@dataclass
+class Progress:
+    """What the stages have found so far, by the task's name.
 
-    `form` is `yaml`, `text`, a file whose suffix is the language's name, or `both`; `force` says whether existing files
-    may be overwritten.
-
-    Raises:
-        UsageError: A file exists and may not be overwritten.
+    Attributes:
+        proposer: How the LM was asked; None for none, and for the embedded LM.
+        lm: The name of the LM; empty for none.
+        demonstrations: What a task alone was shown, and why.
+        seconds: How long each task was worked on, by the clock.
+        stopped: What ended the stages early: `interrupted`, `failed`, or `budget` where nothing follows the LM.
+        message: The same for people.
     """
-    if output is None:
-        return {task.name: [] for task in tasks}
-    text = f".{language or DEFAULT}"
-    endings = {"yaml": (".yaml",), "text": (text,), "both": (".yaml", text)}[form]
-    files = {task.name: [Path(output, f"{task.name}{ending}") for ending in endings] for task in tasks}
-    folders = [alternatives_folder(paths[0]) for paths in files.values()]
-    existing = [path for path in (*(path for paths in files.values() for path in paths), *folders) if path.exists()]
-    if existing and not force:
-        more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
-        raise UsageError(f"{existing[0]} exists{more}; use --force to overwrite, or another folder for -o")
-    return files
+
+    drafts: dict[str, list[Draft]] = field(default_factory=dict)
+    offers: dict[str, Offer] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    repairs: dict[str, RepairOutcome] = field(default_factory=dict)
+    searches: dict[str, SearchOutcome] = field(default_factory=dict)
+    splits: dict[str, SplitOutcome] = field(default_factory=dict)
+    proposer: ProposerKind | None = None
+    lm: str = ""
+    demonstrations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    stopped: str = ""
+    message: str = ""
+    _earlier: dict[str, float] = field(default_factory=dict)
+    """`seconds` without the present stage."""
+
+    def advice(self, task: Task) -> Advice | None:
+        """Advice on an unsolved task; None for a task of another language."""
+        if not isinstance(task, StepTask):
+            return None
+        search = self.searches.get(task.name)
+        missed, exhausted = (search.missed, search.reason == "exhausted") if search else (None, False)
+        return advise(task, self.attempts.get(task.name), missed, exhausted=exhausted, proposer=self.proposer)
+
+    def begin(self) -> float:
+        """The time, at which a stage begins."""
+        self._earlier = dict(self.seconds)
+        return time.monotonic()
+
+    def spent(self, name: str, seconds: float, start: float) -> None:
+        """Adds the time of a part of a stage that began at `start`; parts that run side by side are counted once."""
+        before = self.seconds.get(name, 0.0)
+        self.seconds[name] = max(before, min(before + seconds, time.monotonic() - start + self._earlier.get(name, 0.0)))
+
+    def unsolved(self, tasks: Iterable[Task]) -> list[Any]:
+        """The tasks without a program."""
+        return [task for task in tasks if task.name not in self.drafts]
 
 
-def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConfig, objective: Objective) -> Generated:
-    """Samples a program until each task has a verified answer, and writes the answers.
+@dataclass(frozen=True)
+class Searching:
+    """The limits of a search for one task, None for the default number of candidates; when and how it is split."""
 
-    `name` is the command's, for messages; `objective` says what is preferred among the rewrites of the right answer.
+    minutes: float
+    candidates: int | None = None
+    splitting: Splitting = field(default_factory=Splitting)
 
-    Raises:
-        UsageError: The program can't be used, a task's own code fails, or a file can't be written.
-        LMUnavailable: The LM can't be used.
-        ClusterUnavailable: The cluster can't be used.
+
+@dataclass(frozen=True)
+class Stages:
+    """One call of the command: what is sampled, what is searched, or both.
+
+    Attributes:
+        name: The command's, for messages.
+        tasks: The tasks to solve.
+        cluster: Where the stages run.
+        lm: The program to sample and its settings; None to ask no LM.
+        searching: How tasks are searched, repaired and split; None to ask the LM alone.
+        objective: What is preferred among verified programs; but for `correctness`, solved tasks are searched, too.
     """
-    with open_workers(config, name) as workers:
-        session = open_program(config, workers, partial(print_message, name))
-        found, shown, offers = _sampled(name, tasks, session, workers, objective)
-    written = _write(tasks, offers, files)
-    result = _sampled_json(tasks, found, written, config.language) | {"program": config.program, "lm": session.lm.model}
-    result["warnings"] = findings_of(written)
-    for task, chosen in shown.reasons.items():
-        result["tasks"][task]["demonstrations"] = chosen
-    text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name), config.language) for task in tasks)
-    message = f"{found.message}; verified programs are kept, see above" if found.stopped else ""
-    if found.stopped and found.stopped != "budget":
-        code = Exit.INTERRUPTED if found.stopped == "interrupted" else Exit.LM
-        return Generated(result, text, code, f"{message}. {RERUN}")
-    return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO, message)
 
+    name: str
+    tasks: Sequence[Any]
+    cluster: ClusterConfig
+    lm: ProgramConfig | None
+    searching: Searching | None
+    objective: Objective = "correctness"
 
-def _sampled(
-    name: str, tasks: Sequence[Task], session: ProgramSession, workers: Workers, objective: Objective
-) -> tuple[UntilSolved, ShownDemos, dict[str, Offer]]:
-    config = session.config
-    most = len(config.temperatures) * config.samples
-    source = f"{session.lm.model}, program {config.program}"
-    print_message(name, f"{counted(len(tasks), 'task')}, {source}, up to {counted(most, 'answer')} per task")
-    examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
-    sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
-    fit = fitted(session, tasks)
-    if fit.note:
-        print_message(name, fit.note)
-    with lm_session(session.lm, config.verdict_cache, workers, config.language) as metric:
-        fit.agent.verifier.metric, fit.agent.verifier.tasks = metric, list(tasks)
-        offering = Offering(objective, metric)
+    def run(self) -> Progress:
+        """The LM first, then search and repairs side by side; an interrupt ends them and keeps the programs found."""
+        progress = Progress()
+        try:
+            with open_workers(self.cluster, self.name) as workers:
+                if self.lm is None:
+                    with workers.pool(verification_settings()) as judges:
+                        self._run_on(workers, Metric(judges), None, progress)
+                else:
+                    session = open_program(self.lm, workers, partial(print_message, self.name))
+                    language = self.lm.language
+                    with lm_session(session.lm, self.lm.verdict_cache, workers, language) as metric:
+                        self._run_on(workers, metric, session, progress)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+        except ClusterUnavailable as error:
+            if not progress.drafts:
+                raise
+            progress.stopped, progress.message = "failed", str(error)
+        except KeyboardInterrupt:
+            progress.stopped = progress.message = "interrupted"
+        for name, drafts in progress.drafts.items():
+            unchanged = [Solution(each.text, *each, findings=(UNSTRESSED,)) for each in drafts]
+            progress.offers.setdefault(name, Offer.unpriced(unchanged))
+        return progress
+
+    def _run_on(self, workers: Workers, metric: Metric, session: ProgramSession | None, progress: Progress) -> None:
+        offering = Offering(self.objective, metric)
+        start, turns = time.monotonic(), math.ceil(len(self.tasks) / workers.count)
+        self._announce(session)
+        if session is not None:
+            self._sample(session, turns, offering, progress)
+        if self.searching is not None and not progress.stopped:
+            left = 60 * self.searching.minutes
+            if session is not None:
+                left = max(left - (time.monotonic() - start) / turns, left * (1 - LM_SHARE))
+            whole = self.searching.splitting.search_seconds(left)
+            self._pursue(workers, progress, whole)
+            self._split(workers, progress, left - whole)
+            self._improve(offering, workers, progress)
+        for task in self.tasks if progress.stopped != "interrupted" else ():
+            if task.name in progress.drafts:
+                solutions: dict[str, Solution] = {}
+                for draft in progress.drafts[task.name]:
+                    solution = offering.solution(task, *draft)
+                    solutions.setdefault(solution.impl, solution)
+                progress.offers[task.name] = offering.offer(task, [*solutions.values()])
+
+    def _announce(self, session: ProgramSession | None) -> None:
+        stages = []
+        if session is not None:
+            most = len(session.config.temperatures) * session.config.samples
+            stages.append(f"up to {counted(most, 'answer')} of {session.lm.model}, program {session.config.program}")
+        if self.searching is not None:
+            kinds = "search" if self.lm is None else "search and repairs"
+            stages.append(f"{kinds}, {self.searching.minutes:g} min")
+        print_message(self.name, f"{counted(len(self.tasks), 'task')}, each: {'; then '.join(stages)}")
+
+    def _sample(self, session: ProgramSession, turns: int, offering: Offering, progress: Progress) -> None:
+        config, lm = session.config, session.lm.model
+        progress.lm, progress.proposer = lm, None if is_embedded(lm) else config.proposer
+        sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
+        limited = {"max_minutes": LM_SHARE * self.searching.minutes * turns} if self.searching else {}
+        start = progress.begin()
+        fit = fitted(session, self.tasks)
+        if fit.note:
+            print_message(self.name, fit.note)
+        fit.agent.verifier.metric, fit.agent.verifier.tasks = offering.metric, list(self.tasks)
+        progress.demonstrations = fit.shown.reasons
         found = sample_until_solved(
             fit.agent,
-            examples,
-            Sampler(trusted(metric), sampling),
-            partial(_count, name, len(tasks), set()),
-            budget(session.config),
-            suffices=clean_answers(tasks, offering),
-            own_programs=fit.shown.own_programs,
+            {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks},
+            Sampler(trusted(offering.metric), sampling),
+            partial(self._verified, set()),
+            budget(config.model_copy(update=limited)),
+            sampling_lines(len(self.tasks), config.samples * len(config.temperatures)),
+            clean_answers(self.tasks, offering),
+            fit.shown.own_programs,
         )
-        answers = _answers(tasks, found, session.lm.model, offering)
-        return found, fit.shown, _offers(None if found.stopped == "interrupted" else offering, tasks, answers)
+        progress.attempts |= found.attempts
+        for task in self.tasks:
+            attempts = found.attempts[task.name]
+            progress.spent(task.name, sum(each.seconds + each.metric_seconds for each in attempts), start)
+            if (answer := preferred(task, found, offering)) is not None:
+                how = f"answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
+                progress.drafts[task.name] = [Draft(str(answer.outputs["impl"]), lm.partition("/")[0], how)]
+        if found.stopped in ("interrupted", "failed") or (found.stopped and self.searching is None):
+            progress.stopped, progress.message = found.stopped, found.message
+
+    def _pursue(self, workers: Workers, progress: Progress, left: float) -> None:
+        """Searches, and repairs what an LM wrote, side by side, with so many seconds left for each task."""
+        thorough = self.objective != "correctness"
+        unsolved = progress.unsolved(self.tasks)
+        repaired = unsolved if self.lm is not None else []
+        searched = list(self.tasks) if thorough else unsolved
+        if not searched or not left:
+            return
+        side_by_side = not repaired or len(searched) + len(repaired) <= workers.count
+        share = 1.0 if side_by_side else SEARCH_SHARE
+        nearest = {task.name: nearest_failures(progress.attempts.get(task.name, ())) for task in searched}
+        drafts = {name: [failure.impl for failure in found[:MOST_REPAIRED]] for name, found in nearest.items()}
+        seconds = left if share == 1 else left - share * left
+        start = progress.begin()
+        for task, outcome in solve_all(searched, self._limits(share * left), repaired, seconds, drafts, workers):
+            progress.spent(task.name, outcome.seconds, start)
+            if isinstance(outcome, SearchOutcome):
+                progress.searches[task.name] = outcome
+                print_message(self.name, f"{len(progress.searches)} of {counted(len(searched), 'task')} searched")
+                self._keep(task, _drafts_of(outcome), progress)
+            else:
+                progress.repairs[task.name] = outcome
+                if outcome.impl is not None:
+                    how = f"{'; '.join(outcome.edits)}; {counted(outcome.tried, 'program')} tried"
+                    self._keep(task, [Draft(outcome.impl, "repair", how)], progress)
+
+    def _split(self, workers: Workers, progress: Progress, left: float) -> None:
+        """Splits what is unsolved, with so many seconds left for each task; an LM that writes text says where."""
+        assert self.searching is not None
+        splitter = Splitter() if progress.lm and not is_embedded(progress.lm) else None
+        unsolved, plan = progress.unsolved(self.tasks), self.searching.splitting
+        start = progress.begin()
+        for task, outcome in split_tasks(self.name, unsolved, plan, self._limits(left), workers, splitter):
+            progress.spent(task.name, outcome.seconds, start)
+            progress.splits[task.name] = outcome
+            texts = [text for text in (outcome.impl, *outcome.variants) if text is not None]
+            self._keep(task, [Draft(text, SPLIT, detail(outcome)) for text in texts], progress)
+
+    def _improve(self, offering: Offering, workers: Workers, progress: Progress) -> None:
+        """Searches on for a while where all programs of a task have findings."""
+        start = progress.begin()
+        for task, outcome in search_clean(self.tasks, progress.drafts, self._limits(CLEAN_SECONDS), workers, offering):
+            progress.spent(task.name, outcome.seconds, start)
+            self._keep(task, _drafts_of(outcome), progress)
+
+    def _limits(self, seconds: float) -> SearchBudget:
+        """The budget of a search of at most so many seconds."""
+        assert self.searching is not None
+        limit, thorough = min(seconds, 60 * self.searching.minutes), self.objective != "correctness"
+        return search_budget(limit, self.searching.candidates, thorough=thorough)
+
+    def _verified(self, verified: set[str], task: str) -> None:
+        """Says how many tasks have a right answer of the LM, with one more."""
+        verified.add(task)
+        print_message(self.name, f"{len(verified)} of {counted(len(self.tasks), 'task')} verified")
+
+    def _keep(self, task: StepTask, drafts: Sequence[Draft], progress: Progress) -> None:
+        """Adds programs of a task, and says so of the first one."""
+        if drafts and task.name not in progress.drafts:
+            done = f"{len(progress.drafts) + 1} of {counted(len(self.tasks), 'task')}"
+            print_message(self.name, f"{done} verified, the last by {drafts[0].by}")
+        if drafts:
+            progress.drafts.setdefault(task.name, []).extend(drafts)
 
 
-def _count(name: str, tasks: int, verified: set[str], task: str) -> None:
-    """Says how many tasks are verified, with one more."""
-    verified.add(task)
-    print_message(name, f"{len(verified)} of {counted(tasks, 'task')} verified")
+def _drafts_of(outcome: SearchOutcome) -> list[Draft]:
+    return [Draft(text, SEARCH, counted(outcome.candidates, "candidate")) for text in programs_of(outcome)]
 
 
 def clean_answers(tasks: Sequence[Task], offering: Offering) -> Callable[[Attempt], bool]:
@@ -154,174 +311,9 @@ def preferred(task: Task, found: UntilSolved, offering: Offering) -> Attempt | N
     return next(filter(clean, found.right(task.name)), found.found(task.name))
 
 
-def _answers(
-    tasks: Sequence[Task], found: UntilSolved, model: str, offering: Offering
-) -> dict[str, list[tuple[str, str, str]]]:
-    """For each task solved the preferred answer, what gave it, and how."""
-    lm = model.partition("/")[0]
-    answers = {task.name: preferred(task, found, offering) for task in tasks}
-    return {
-        name: [(str(answer.outputs["impl"]), lm, how(answer, found.attempts[name]))]
-        for name, answer in answers.items()
-        if answer is not None
-    }
-
-
-def how(answer: Attempt, attempts: Sequence[Attempt]) -> str:
-    """Which of the attempts at a task an answer is."""
-    return f"answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
-
-
-def _offers(
-    offering: Offering | None, tasks: Sequence[Task], found: Mapping[str, Sequence[tuple[str, str, str]]]
-) -> dict[str, Offer]:
-    """An offer for each task solved; without `offering`, as after an interrupt, programs stay as they were found."""
-    offers: dict[str, Offer] = {}
-    with suppress(KeyboardInterrupt):
-        for task in tasks:
-            if offering is not None and task.name in found:
-                solutions = [offering.solution(task, *each) for each in found[task.name]]
-                offers[task.name] = offering.offer(task, list({each.impl: each for each in solutions}.values()))
-    for name, drafts in found.items():
-        unchanged = [Solution(draft, draft, by, detail, findings=(UNSTRESSED,)) for draft, by, detail in drafts]
-        offers.setdefault(name, Offer.unpriced(unchanged))
-    return offers
-
-
-def _write(tasks: Sequence[Task], offers: Mapping[str, Offer], files: Files) -> dict[str, WrittenOffer]:
-    return {task.name: write_offer(task, offers[task.name], files[task.name]) for task in tasks if task.name in offers}
-
-
-def _sampled_json(
-    tasks: Sequence[Task], found: UntilSolved, written: Mapping[str, WrittenOffer], language: str | None
-) -> dict[str, Any]:
-    """Solved and unsolved names, then task by task the program, or why there is none."""
-    attempts = [attempt for attempts in found.attempts.values() for attempt in attempts]
-    tokens = TokenCount.sum(count for attempt in attempts for count in attempt.tokens.values())
-    solved = [task.name for task in tasks if found.found(task.name)]
-    return {
-        "solved": solved,
-        "unsolved": [task.name for task in tasks if task.name not in solved],
-        "tasks": {task.name: _task_json(task.name, found, written.get(task.name), language) for task in tasks},
-        "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
-        "tokens_estimated": tokens.estimated,
-        "cost_usd": tokens.cost,
-    }
-
-
-def _task_json(name: str, found: UntilSolved, written: WrittenOffer | None, language: str | None) -> dict[str, Any]:
-    attempts, answer = found.attempts[name], found.found(name)
-    return {
-        "passed": answer is not None,
-        **(written.to_dict() if written else NO_OFFER),
-        "temperature": answer and answer.temperature,
-        "answers": sum(attempt.scored for attempt in attempts),
-        **summarize(attempts, language).to_dict(),
-    }
-
-
-def _sampled_text(name: str, found: UntilSolved, written: WrittenOffer | None, language: str | None) -> str:
-    """A task's program or the files that it was written to, or why there is none."""
-    if written is None:
-        return f"{name}: no verified program\n{summarize(found.attempts[name], language).render()}"
-    head = f"{name}: verified, {written.offer.best.detail}"
-    return "\n".join([head, *(f"  {line}" for line in written.lines())])
-
-
-def synthesize(
-    name: str,
-    tasks: Sequence[StepTask],
-    files: Files,
-    limits: SearchBudget,
-    objective: Objective,
-    cluster: ClusterConfig,
-    splitting: Splitting,
-) -> Generated:
-    """Searches for each task's program without an LM, and writes the programs.
-
-    `name` is the command's, for messages; `limits` are those of a task; `objective` says what is preferred among the
-    programs found; `splitting` says when and how tasks are split.
-
-    Raises:
-        UsageError: A task's own code fails, or a file can't be written.
-        ClusterUnavailable: The cluster can't be used.
-    """
-    bounds = f"up to {limits.seconds:g} s and {limits.candidates:,} candidates per task"
-    print_message(name, f"classical synthesis, {counted(len(tasks), 'task')}, {bounds}")
-    outcomes: dict[str, SearchOutcome] = {}
-    splits: dict[str, SplitOutcome] = {}
-    offers: dict[str, Offer] = {}
-    stopped, code = "", Exit.OK
-    searching = splitting.search_seconds(limits.seconds)
-    try:
-        with open_workers(cluster, name) as workers:
-            for task, outcome in search_all(tasks, replace(limits, seconds=searching), workers) if searching else ():
-                outcomes[task.name] = outcome
-                solved = sum(each.impl is not None for each in outcomes.values())
-                print_message(name, f"{len(outcomes)} of {counted(len(tasks), 'task')} searched, {solved} verified")
-            unsolved = [task for task in tasks if task.name not in outcomes or outcomes[task.name].impl is None]
-            rest = replace(limits, seconds=limits.seconds - searching)
-            splits |= {task.name: split for task, split in split_tasks(name, unsolved, splitting, rest, workers)}
-            with workers.pool(verification_settings()) as judges:
-                offering = Offering(objective, Metric(judges))
-                programs = _programs(outcomes, splits)
-                for task, outcome in search_clean(tasks, programs, limits, workers, offering):
-                    programs[task.name] += _programs({task.name: outcome})[task.name]
-                offers = _offers(offering, tasks, programs)
-    except TaskError as error:
-        raise UsageError(str(error)) from None
-    except ClusterUnavailable as error:
-        if not outcomes:
-            raise
-        stopped, code = str(error), Exit.LM
-    except KeyboardInterrupt:
-        stopped, code = "interrupted", Exit.INTERRUPTED
-    written = _write(tasks, offers or _offers(None, tasks, _programs(outcomes, splits)), files)
-    result, text = _searched_json(tasks, outcomes, splits, written), _searched_text(tasks, outcomes, splits, written)
-    if stopped:
-        return Generated(result, text, code, f"{stopped}; verified programs are kept, see above")
-    return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO)
-
-
-def _searched_text(
-    tasks: Sequence[StepTask],
-    outcomes: Mapping[str, SearchOutcome],
-    splits: Mapping[str, SplitOutcome],
-    written: Mapping[str, WrittenOffer],
-) -> str:
-    """Each task's program or the files that it was written to, or why there is none."""
-    heads = {task.name: results.headline(task.name, outcomes.get(task.name)) for task in tasks}
-    composed = {name: split for name, split in splits.items() if split.impl is not None or name not in outcomes}
-    heads |= {name: headline(name, split) for name, split in composed.items()}
-    bodies = {name: [headline("splitting", split)] for name, split in splits.items() if name not in composed}
-    bodies |= {name: list(offer.lines()) for name, offer in written.items()}
-    return "\n\n".join("\n  ".join([head, *bodies.get(name, ())]) for name, head in heads.items())
-
-
-def _searched_json(
-    tasks: Sequence[StepTask],
-    outcomes: Mapping[str, SearchOutcome],
-    splits: Mapping[str, SplitOutcome],
-    written: Mapping[str, WrittenOffer],
-) -> dict[str, Any]:
-    """Solved and unsolved names, then task by task the program, or why there is none."""
-    result = results.as_json(tasks, outcomes, {name for name, split in splits.items() if split.impl is not None})
-    for name in {**outcomes, **splits}:
-        own = written[name].to_dict() if name in written else NO_OFFER
-        split = splits.get(name)
-        searched = result["tasks"][name] or {}
-        result["tasks"][name] = {**searched, "passed": name in written, **own, "split": split and split_json(split)}
-    result["warnings"] = findings_of(written)
-    return result
-
-
-CLEAN_SECONDS = 20.0
-"""How long a task is searched for a program without findings, at most, where all that were found have some."""
-
-
 def search_clean(
     tasks: Sequence[StepTask],
-    found: Mapping[str, Sequence[tuple[str, str, str]]],
+    found: Mapping[str, Sequence[Draft]],
     limits: SearchBudget,
     workers: Workers,
     offering: Offering,
@@ -334,28 +326,11 @@ def search_clean(
     doubted = {
         task.name: task
         for task in tasks
-        if found.get(task.name) and not any(offering.is_clean(task, text) for text, _, _ in found[task.name])
+        if task.name in found and not any(offering.is_clean(task, each.text) for each in found[task.name])
     }
     strict = [task.model_copy(update={"stress": True}) for task in doubted.values() if not task.stress]
-    limits = replace(limits, seconds=min(limits.seconds, CLEAN_SECONDS), programs=1, thorough=False)
-    drafts = {name: [text for text, _, _ in found[name]] for name in doubted}
+    drafts = {name: [each.text for each in found[name]] for name in doubted}
+    limits = replace(limits, programs=1, thorough=False)
     for task, outcome in search_all(strict, limits, workers, drafts) if strict else ():
         if outcome.impl is not None:
             yield doubted[task.name], outcome
-
-
-def _programs(
-    outcomes: Mapping[str, SearchOutcome], splits: Mapping[str, SplitOutcome] = MappingProxyType({})
-) -> dict[str, list[tuple[str, str, str]]]:
-    """For each task solved its programs, what gave them, and how."""
-    found = {
-        task: [(draft, SEARCH, counted(outcome.candidates, "candidate")) for draft in results.programs_of(outcome)]
-        for task, outcome in outcomes.items()
-        if outcome.impl is not None
-    }
-    composed = {
-        task: [(text, SPLIT, detail(split)) for text in (split.impl, *split.variants)]
-        for task, split in splits.items()
-        if split.impl is not None
-    }
-    return {**found, **composed}

@@ -269,10 +269,10 @@ class GeneratedTask(Part):
 
 
 class GenerateOutput(_Solving):
-    """The programs of `pipeline.generate`, by task; null for a task that was not reached."""
+    """The programs of `pipeline.generate`, by task."""
 
     command: Literal["generate"] = "generate"
-    tasks: Mapping[str, GeneratedTask | None]
+    tasks: Mapping[str, GeneratedTask]
 
 
 class AblateOutput(_Open):

@@ -74,8 +74,8 @@ class Generation:
             raise ToolError(safe_text(quoted(why)))
         [made] = found["tasks"].values()
         warnings = tuple(quoted(line) for lines in found["warnings"].values() for line in lines)
-        if made is None or not made["passed"]:
-            advice = made and shown_words(made.get("advice"))
+        if not made["passed"]:
+            advice = shown_words(made["advice"])
             text = f"No program was found within {limit:g} minutes.\n{json.dumps(advice, indent=1) if advice else ''}"
             return answered(
                 "\n".join([text, *warnings]),

@@ -13,7 +13,7 @@
     search_round          one round, from seed_streams until landmarks are reached
     phases                what rounds leave out at first, widened step by step
     bidirectional_search  lets the two meet; assembly writes the program
-    parallel_search       searches for many tasks in processes that may be killed; results reports them
+    parallel_search       searches for many tasks in processes that may be killed; results has their programs
 
 Nothing is imported before it is used.
 """

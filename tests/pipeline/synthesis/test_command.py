@@ -26,7 +26,7 @@ def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFi
     """Written as a task that verifies; the result reports what the search did."""
     assert run("gemm/1", "-o", str(tmp_path), "--json") == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["solved"] == ["gemm/1"] and printed["tasks"]["gemm/1"]["candidates"] > 0
+    assert printed["solved"] == ["gemm/1"] and printed["tasks"]["gemm/1"]["search"]["candidates"] > 0
     assert verify(load_task(tmp_path / "gemm" / "1.yaml")).passed
 
 
@@ -35,7 +35,7 @@ def test_what_is_not_found_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     assert run("gemm/1", "norm/1", "--max-candidates", "500", "-o", str(tmp_path), "--format", "text") == 1
     out = capsys.readouterr().out
     assert "gemm/1: verified" in out
-    assert "norm/1: no program found" in out and "raise --max-candidates" in out
+    assert "norm/1: no verified program" in out and "raise --max-candidates" in out
     assert [path.name for path in tmp_path.rglob("*.*")] == ["1.step"]
 
 

@@ -1,4 +1,4 @@
-"""The default of generate: the LM, then repairs, then search; the result says which of them found a program."""
+"""Generate in stages: the result says which of them found a program."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline import generate, verify
-from pipeline.actions.generate_in_stages import Progress
+from pipeline.actions.generate_programs import Progress
 from pipeline.base.errors import run_command
 from pipeline.rewriting.simplification import code_lines
 from step_runtime import verify as verdict_on
