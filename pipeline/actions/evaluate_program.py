@@ -26,6 +26,7 @@ from pipeline.reporting import pass_rates
 from pipeline.running.job import run_params
 from pipeline.running.session import (
     RERUN,
+    Fitted,
     ProgramSession,
     budget,
     fitted,
@@ -35,6 +36,7 @@ from pipeline.running.session import (
     trusted,
 )
 from pipeline.verification.claims import Refusal
+from pipeline.verification.metric import Metric
 from pipeline.verification.task_files import load_with_warnings
 from pipeline.verification.workers import Workers
 
@@ -82,7 +84,6 @@ def _evaluated(
         name, f"{counted(len(tasks), 'task')}, program {config.program}, {session.lm.model}, seed {config.seed}"
     )
     fit = fitted(session, tasks)
-    agent = fit.agent
     if fit.note:
         print_message(name, fit.note)
     run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {session.lm.model}"
@@ -95,27 +96,34 @@ def _evaluated(
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
-        metric = agent.verifier.metric = stack.enter_context(
-            lm_session(session.lm, config.verdict_cache, workers, config.language)
-        )
-        agent.verifier.tasks = list(tasks)
-        domain = fixed_program_domain(config.language)
-        if fit.pool:
-            domain = replace(domain, demo_predictors=demonstrated_predictors(agent))
-        optimizer = AdaptiveFewShot(
-            trusted(metric),
-            config.samples,
-            selection=fit.pool or "none",
-            temperatures=config.temperatures,
-            threads=session.threads,
-            seed=config.seed,
-            budget=budget(session.config),
-            domain=domain,
-            observers=observers,
-            display_progress=False,
-        )
-        experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
+        metric = stack.enter_context(lm_session(session.lm, config.verdict_cache, workers, config.language))
+        experience = sampled_once(session, fit, tasks, metric, observers)
         return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused, config.language)
+
+
+def sampled_once(
+    session: ProgramSession, fit: Fitted, tasks: Sequence[Task], metric: Metric, observers: Sequence[Observer]
+) -> Experience:
+    """The record of one pass of a program over tasks, in the context of its LM's session."""
+    config, agent = session.config, fit.agent
+    agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
+    domain = fixed_program_domain(config.language)
+    if fit.pool:
+        domain = replace(domain, demo_predictors=demonstrated_predictors(agent))
+    optimizer = AdaptiveFewShot(
+        trusted(metric),
+        config.samples,
+        selection=fit.pool or "none",
+        temperatures=config.temperatures,
+        threads=session.threads,
+        seed=config.seed,
+        budget=budget(config),
+        domain=domain,
+        observers=observers,
+        display_progress=False,
+    )
+    experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
+    return experience
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:

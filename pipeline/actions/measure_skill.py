@@ -14,25 +14,17 @@ from statistics import fmean
 
 import dspy
 
-from optimizers import Attempt, Experience, SinglePass
+from optimizers import Attempt
+from pipeline.actions.evaluate_program import sampled_once
 from pipeline.actions.sweep_figures import interval
 from pipeline.actions.write_skill import Skill
 from pipeline.agent.agent import Agent
-from pipeline.agent.domain import examples
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, LMUnavailable, UsageError, print_message
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
-from pipeline.running.session import (
-    ProgramSession,
-    budget,
-    fitted,
-    fixed_program_domain,
-    lm_session,
-    open_program,
-    trusted,
-)
+from pipeline.running.session import ProgramSession, fitted, lm_session, open_program
 from pipeline.verification.metric import Metric
 from signatures import Propose
 from step_runtime.tasks.task import Task
@@ -131,19 +123,8 @@ def _rates(name: str, session: ProgramSession, tasks: Sequence[Task], metric: Me
     fit = fitted(session, tasks)
     if fit.note:
         print_message(name, fit.note)
-    config = session.config
-    with progress_display(config.samples) as display:
-        optimizer = SinglePass(
-            trusted(metric),
-            config.samples,
-            temperatures=config.temperatures,
-            threads=session.threads,
-            seed=config.seed,
-            budget=budget(config),
-            domain=fixed_program_domain(config.language),
-            observers=[display],
-        )
-        experience: Experience = optimizer.compile(fit.agent, trainset=examples(tasks)).experience
+    with progress_display(session.config.samples) as display:
+        experience = sampled_once(session, fit, tasks, metric, [display])
     if experience.stopped in ("interrupted", "failed", "budget"):
         raise LMUnavailable(f"{experience.message}; nothing was measured")
     return {task.name: _rate(experience.attempts, task.name) for task in tasks}

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FILE = "attempts.jsonl.gz"
-UNCOMPRESSED = "attempts.jsonl"
-"""The growing file of earlier versions, which a process that was killed may have left."""
 PART = "attempts.part-{}.jsonl.gz"
 PARTS = PART.format("*")
 """The pattern of the names of parts, which sort by the owner's term, then by number."""
@@ -122,12 +120,12 @@ class AttemptWriter:
 def seal(path: Path) -> None:
     """Makes the file that a killed process left a whole one, and deletes the parts beside it.
 
-    A line that is half-written is dropped. The file may also be `UNCOMPRESSED`.
+    A line that is half-written is dropped.
     """
-    with _replacing(path.with_name(FILE)) as file:
+    with _replacing(path) as file:
         file.writelines(read_lines(path, cut_short=True))
-    for left in [path] * (path.name != FILE) + [*path.parent.glob(PARTS)]:
-        left.unlink()
+    for part in path.parent.glob(PARTS):
+        part.unlink()
 
 
 def read_lines(path: Path, cut_short: bool = False) -> Iterator[bytes]:

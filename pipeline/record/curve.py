@@ -10,6 +10,7 @@ from pipeline.base.choices import RESAMPLE
 
 _ALIKE = ("lm", "temperatures", "guardian", "refine", "no_ir", "prompt", "proposer", "objective")
 """The params that a run and its control have in common, besides the tasks."""
+_GROUPED = ("iteration/samples", "iteration/tokens_prompt", "iteration/tokens_completion")
 
 
 @dataclass(frozen=True)
@@ -51,26 +52,19 @@ def solved_curve(client: Any, run: Any) -> list[dict[str, float]]:
     The end includes an iteration that a limit cut short.
     """
     history = {
-        name: {point.step: point.value for point in _points(client, run, name)}
-        for name in ("solved", "samples", "tokens_prompt", "tokens_completion")
+        name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
+        for name in ("solved", *_GROUPED)
     }
     points, samples, tokens = [_point(0, 0, 0)], 0.0, 0.0
     for step, solved in sorted(history["solved"].items()):
-        samples += history["samples"].get(step, 0)
-        tokens += history["tokens_prompt"].get(step, 0) + history["tokens_completion"].get(step, 0)
+        new, *new_tokens = (history[name].get(step, 0) for name in _GROUPED)
+        samples, tokens = samples + new, tokens + sum(new_tokens)
         points.append(_point(samples, tokens, solved))
     total = run.data.metrics
     if "total_solved" in total:
-        end = _point(total.get("total_samples", samples), total["total_tokens"], total["total_solved"])
+        end = _point(total["total_samples"], total["total_tokens"], total["total_solved"])
         points += [end] if end != points[-1] else []
     return points
-
-
-def _points(client: Any, run: Any, name: str) -> list[Any]:
-    """A curve's points; earlier versions recorded all curves without a group."""
-    grouped = f"iteration/{name}"
-    found: list[Any] = client.get_metric_history(run.info.run_id, grouped if grouped in run.data.metrics else name)
-    return found
 
 
 def _point(samples: float, tokens: float, solved: float) -> dict[str, float]:

@@ -284,7 +284,7 @@ def _pack(left: Path) -> None:
     for path in sorted(left.rglob("*")):
         if path.is_symlink() or (path.name.endswith(".partial") and path.is_file()):
             path.unlink()
-    for path in sorted([*left.rglob(attempts.UNCOMPRESSED), *left.rglob(attempts.FILE)]):
+    for path in sorted(left.rglob(attempts.FILE)):
         attempts.seal(path)
         attempt_table.write_table(attempts.read_iteration(path.parent), path.with_name(attempt_table.FILE))
 

@@ -23,7 +23,7 @@ from step_runtime.primitives import Copy
 from step_runtime.program.graph import StreamId
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import instances
@@ -53,24 +53,23 @@ class Composition:
     joined: str
 
 
-def compose(task: Task, parts: Sequence[SolvedTask], scope: Scope | None = None) -> Composition:
+def compose(task: Task, parts: Sequence[SolvedTask]) -> Composition:
     """One program for a task of programs for its sub-tasks, in any order; none of the task's code is run.
 
     Args:
         task: The whole task.
         parts: Sub-tasks whose inputs are the whole's inputs or outputs of other parts, by name.
-        scope: The names of the whole's programs; None for those that its text determines.
 
     Raises:
         JointError: A stream is given by no part or by several, is needed to make itself, has a type that no coercion
             leads from to the type that is taken, or a part's program can't be read among the whole's names.
     """
-    return _Composer(task, parts, scope or static_scope(task)).composition()
+    return _Composer(task, parts).composition()
 
 
 class _Composer:
-    def __init__(self, task: Task, parts: Sequence[SolvedTask], scope: Scope) -> None:
-        self._task, self._scope = task, scope
+    def __init__(self, task: Task, parts: Sequence[SolvedTask]) -> None:
+        self._task, self._scope = task, (scope := static_scope(task))
         self._builder = ProgramBuilder(scope)
         self._streams: dict[str, StreamId] = {name: place for place, name in enumerate(scope.inputs)}
         self._makers: dict[str, SolvedTask] = {}

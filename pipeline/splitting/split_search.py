@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 from pipeline.splitting.composing import JointError, compose, wrong_joint
@@ -81,7 +80,6 @@ class SplitSearch:
         kept: Sub-tasks of an earlier split, by what they compute: tried before others, with their programs, if they
             have any.
         choose: Chooses cuts to try first, by name, for a task and what is said of each cut; none for the usual ones.
-        listener: Told of each sub-task that was tried.
     """
 
     def __init__(
@@ -93,14 +91,13 @@ class SplitSearch:
         library: Library | None = None,
         kept: Mapping[str, Task] | None = None,
         choose: Chooser = _no_choice,
-        listener: Callable[[SubtaskAttempt], None] = lambda attempt: None,
     ) -> None:
         self._task, self._pool, self._width = task.without_impl(), pool, width
         self._start = time.monotonic()
         self._deadline = self._start + budget.seconds
         self._budget = budget
         self._programs = budget.programs if budget.thorough else 1
-        self._library, self._choose, self._listener = library, choose, listener
+        self._library, self._choose = library, choose
         self._chosen: frozenset[str] = frozenset()
         self._kept = dict(kept or {})
         self._outcome = SplitOutcome()
@@ -276,7 +273,6 @@ class SplitSearch:
 
     def _add(self, attempt: SubtaskAttempt) -> None:
         self._outcome.attempts.append(attempt)
-        self._listener(attempt)
         if attempt.impl is not None and attempt.impl not in self._refused:
             self._solved[attempt.goal] = attempt
 
@@ -343,7 +339,6 @@ def split_all(
     library: Library | None = None,
     kept: Callable[[Task], Mapping[str, Task]] = lambda task: {},
     choose: Chooser = _no_choice,
-    listener: Callable[[Task, SubtaskAttempt], None] = lambda task, attempt: None,
 ) -> Iterator[tuple[Task, SplitOutcome]]:
     """Solves tasks by splitting them, one after the other; each has the whole budget, and all workers.
 
@@ -354,7 +349,6 @@ def split_all(
         library: Programs that are known; solved sub-tasks are added.
         kept: The sub-tasks of an earlier split of a task, by what they compute.
         choose: Chooses the cuts of a task that are tried first.
-        listener: Told of each sub-task that was tried.
 
     Raises:
         TaskError: A task's own code fails.
@@ -363,5 +357,4 @@ def split_all(
         return
     with search_pool(workers, budget.seconds, PRELOAD) as pool:
         for task in tasks:
-            told = partial(listener, task)
-            yield task, SplitSearch(task, pool, budget, workers.count, library, kept(task), choose, told).run()
+            yield task, SplitSearch(task, pool, budget, workers.count, library, kept(task), choose).run()

@@ -203,7 +203,7 @@ def _precious(folder: Path) -> Path:
 
 
 def _linked_partial(own: Path, folder: Path) -> None:
-    (own / "attempts.jsonl").write_text('{"task": 0, "temperature": 1, "sample": 0}\n')
+    (own / "attempts.jsonl.gz").write_text('{"task": 0, "temperature": 1, "sample": 0}\n')
     (own / "attempts.jsonl.gz.partial").symlink_to(_precious(folder))
 
 
@@ -223,11 +223,11 @@ LEFT_INSIDE: dict[str, Callable[[Path, Path], object]] = {
     "nothing": lambda own, _: None,
     "a folder as lock": lambda own, _: (own / "lock").mkdir(),
     "a link as lock": lambda own, folder: (own / "lock").symlink_to(_precious(folder)),
-    "junk as attempts": lambda own, _: (own / "attempts.jsonl").write_text("junk\n"),
-    "binary attempts": lambda own, _: (own / "attempts.jsonl").write_bytes(b"\xff\xfe\n"),
-    "other JSON": lambda own, _: (own / "attempts.jsonl").write_text('{"a": 1}\n[1]\n'),
-    "deep JSON": lambda own, _: (own / "attempts.jsonl").write_text("[" * 100_000 + "\n"),
-    "a folder as attempts": lambda own, _: (own / "attempts.jsonl").mkdir(),
+    "junk as attempts": lambda own, _: (own / "attempts.jsonl.gz").write_text("junk\n"),
+    "binary attempts": lambda own, _: (own / "attempts.jsonl.gz").write_bytes(b"\xff\xfe\n"),
+    "other JSON": lambda own, _: (own / "attempts.jsonl.gz").write_text('{"a": 1}\n[1]\n'),
+    "deep JSON": lambda own, _: (own / "attempts.jsonl.gz").write_text("[" * 100_000 + "\n"),
+    "a folder as attempts": lambda own, _: (own / "attempts.jsonl.gz").mkdir(),
     "a linked partial file": _linked_partial,
 }
 

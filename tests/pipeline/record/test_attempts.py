@@ -16,12 +16,10 @@ from optimizers import Attempt
 from pipeline.base.errors import UsageError
 from pipeline.record.attempts import (
     FILE,
-    UNCOMPRESSED,
     AttemptWriter,
     read_attempts,
     read_folder,
     read_iteration,
-    read_lines,
     seal,
 )
 from pipeline.record.store import open_store
@@ -82,16 +80,13 @@ def left_by_a_killed_process(folder: Path, *attempts: Attempt) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("version", [FILE, UNCOMPRESSED])
-def test_what_a_killed_process_left_is_made_whole(version: str, tmp_path: Path) -> None:
-    """Also by an earlier version: without a half-written line, and without parts."""
+def test_what_a_killed_process_left_is_made_whole(tmp_path: Path) -> None:
+    """Without a half-written line, and without parts."""
     attempts = [attempt(0), attempt(2), attempt(1, passed=True), attempt(2)]
     content = left_by_a_killed_process(tmp_path / "run", *attempts)
-    if version == UNCOMPRESSED:
-        content = b"".join(read_lines(tmp_path / "run" / FILE)) + b'{"task": 1, "temp'
-    for name, data in {version: content, "attempts.part-0001-1.jsonl.gz": b""}.items():
+    for name, data in {FILE: content, "attempts.part-0001-1.jsonl.gz": b""}.items():
         (tmp_path / name).write_bytes(data)
-    seal(tmp_path / version)
+    seal(tmp_path / FILE)
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [FILE]
     assert gzip.decompress((tmp_path / FILE).read_bytes()).endswith(b"\n")
     assert list(read_iteration(tmp_path)) == [attempt(0), attempt(1, passed=True), attempt(2)]
