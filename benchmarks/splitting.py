@@ -1,0 +1,89 @@
+"""Layers solved by splitting: what each takes, with and without a library of what was solved before.
+
+The sub-tasks of a task share its budget of candidates and seconds. Seconds are processor time of the searches; `wall`
+is what passed meanwhile, which says little on a busy machine. `primitives` counts all but Copies.
+
+How to run: python -m benchmarks.splitting (some minutes; --seconds, --candidates, --tasks, --library DIR, --json FILE)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.proposing import tasks_in
+from pipeline.base.files import write_text
+from pipeline.splitting.library import Library
+from pipeline.splitting.outcomes import SplitOutcome
+from pipeline.splitting.split_files import write_split
+from pipeline.splitting.split_search import split_all
+from pipeline.synthesis import SearchBudget
+from pipeline.verification.workers import LocalWorkers
+from step_runtime.language.parser import parse
+from step_runtime.primitives import Copy
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import Task
+from step_runtime.verification.task_costs import TaskCosts
+
+_COLUMNS = ("task", "split", "seconds", "wall", "candidates", "tried", "known", "parts", "primitives", "memory", "time")
+
+
+def figures(task: Task, outcome: SplitOutcome) -> dict[str, object]:
+    """What a task took, and what its program costs on the default chip."""
+    found: dict[str, object] = {
+        "task": task.name,
+        "split": "solved" if outcome.impl else f"no {', '.join(outcome.unsolved) or 'program'}",
+        "seconds": round(outcome.processor, 1),
+        "wall": round(outcome.seconds, 1),
+        "candidates": outcome.candidates,
+        "tried": len(outcome.attempts),
+        "known": sum(attempt.known for attempt in outcome.attempts),
+        "parts": [part.task.outputs[0].name for part in outcome.parts],
+    }
+    if outcome.impl is not None:
+        program, _ = parse(outcome.impl, static_scope(task))
+        costs = TaskCosts(task).price(outcome.impl, formulas=False).cost.figures()
+        found["primitives"] = sum(not isinstance(node.op, Copy) for node in program.nodes)
+        found |= {"memory": costs["memory"], "time": costs["time"]}
+    return found
+
+
+def row(found: dict[str, object]) -> str:
+    """A task's row in the table."""
+    parts = found["parts"]
+    shown = found | {"parts": len(parts) if isinstance(parts, list) else 0}
+    return f"| {' | '.join(str(shown.get(column, '')) for column in _COLUMNS)} |"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prints the table, task by task, and a summary."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.splitting", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=300.0, help="by the clock, for each (default: %(default)g)")
+    parser.add_argument("--candidates", type=int, default=20_000_000, help="for each (default: %(default)s)")
+    parser.add_argument("--set", default="tasks-layers", help="a folder of data/ (default: %(default)s)")
+    parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
+    parser.add_argument("--library", type=Path, help="a folder of solved sub-tasks (default: none)")
+    parser.add_argument("--subtasks", type=Path, help="a folder for the sub-tasks (default: none)")
+    parser.add_argument("--json", type=Path, help="a file to which a line is added for each task")
+    args = parser.parse_args(argv)
+    tasks = [task for task in tasks_in(args.set) if task.name.startswith(args.tasks)]
+    library = Library(args.library) if args.library else None
+    print(f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|", flush=True)
+    lines = args.json.read_text().splitlines() if args.json and args.json.exists() else []
+    solved = candidates = 0
+    for task, outcome in split_all(tasks, SearchBudget(args.seconds, args.candidates), LocalWorkers(1), library):
+        found = figures(task, outcome)
+        solved, candidates = solved + (outcome.impl is not None), candidates + outcome.candidates
+        print(row(found), flush=True)
+        if args.subtasks:
+            write_split(args.subtasks, task, outcome)
+        if args.json:
+            lines.append(json.dumps(found))
+            write_text(args.json, "\n".join(lines) + "\n")
+    print(f"\nsplit: {solved} of {len(tasks)}, {candidates:,} candidates")
+
+
+if __name__ == "__main__":
+    main()
