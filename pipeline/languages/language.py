@@ -354,6 +354,9 @@ class Simplifies(Protocol):
     def simplified(self, task: Any, text: str, accepts: Any) -> str:
         """A simpler text that `accepts`."""
 
+    def same_graph(self, task: Any, text: str, other: str) -> bool:
+        """Whether two right programs differ in their texts only, so that a verdict on one is a verdict on both."""
+
 
 @runtime_checkable
 class Advises(Protocol):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pipeline.rewriting.readable_text import readable_text
 from pipeline.synthesis.coercions import find_coercions
 from step_runtime.base.types import StreamType
+from step_runtime.language.equivalence import describe
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Bufferize, Flatten, Map, Promote, Repeat, Reshape, Streamify, Zip
 from step_runtime.program.graph import Node, Program
@@ -146,6 +147,18 @@ def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool]) -> P
                 break
         else:
             return program
+
+
+def same_graph(task: Task, text: str, other: str) -> bool:
+    """Whether two programs have the same primitives on the same streams, at the task's sizes and at others."""
+    own = task.size_sets()
+    others = {name: size + number for number, (name, size) in enumerate(own[0].items(), 1)}
+    for sizes in (*own, others):
+        scope = static_scope(task, sizes=sizes)
+        read = [parse(each, scope) for each in (text, other)]
+        if any(wrong for _, wrong in read) or len({describe(program).key(whole=True) for program, _ in read}) > 1:
+            return False
+    return True
 
 
 def code_lines(text: str) -> int:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import platform
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,11 +14,12 @@ from typing import Any
 
 import dspy
 
-from optimizers import Entry, Experience, Observer, TokenCount
+from optimizers import Experience, Observer, TokenCount
 from optimizers import registry as optimizers
 from optimizers.baselines import Baseline
 from optimizers.context_window import Window
 from optimizers.domain import Divide, Division
+from optimizers.held_out import HoldOut
 from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import longest_prompt
 from optimizers.strategies.per_task import PerTask
@@ -51,9 +48,10 @@ from pipeline.running.session import (
     proposer_asked,
     trusted,
 )
+from pipeline.running.simplifying import simplified_solutions
 from pipeline.running.teacher import taught
 from pipeline.verification.claims import Refusal
-from pipeline.verification.held_out import holding_out
+from pipeline.verification.held_out import holding_out, run_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import AnswerCost, task_bounds
 from pipeline.verification.task_files import digest
@@ -188,10 +186,13 @@ class CompileJob:
             self.recorder.probe.add("probe", probe)
         agent = new_agent(config)
         with (
-            lm_session(self.lms.solving, config.verdict_cache, self.workers, config.language) as metric,
+            lm_session(
+                self.lms.solving, config.verdict_cache, self.workers, config.language, run_settings(config.language)
+            ) as metric,
             self._dividing() as divide,
         ):
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
+            hold_out = holding_out(self.workers, config.seed, config.language, self.tell, metric.executor)
             cost = None
             if config.objective != "correctness":
                 pricing = registry.offer(config.language, Prices, "--objective")
@@ -207,7 +208,7 @@ class CompileJob:
                 domain=replace(
                     language_domain(config.language, lambda task, text: metric.verdict(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),
-                    hold_out=holding_out(self.workers, config.seed, config.language, self.tell),
+                    hold_out=hold_out,
                     cost=cost,
                     divide=divide,
                 ),
@@ -225,7 +226,7 @@ class CompileJob:
             if config.objective != "correctness":
                 bounds = task_bounds(metric.executor, request.tasks, config.objective)
                 self.recorder.log_costs(config.objective, compiled.experience, bounds)
-            self._simplify_solutions(compiled.experience, metric, cost)
+            self._simplify_solutions(compiled.experience, metric, cost, hold_out)
             if config.optimizer == "adaptive" and isinstance(selection := make_selection(config.selection), PerTask):
                 domain = language_domain(config.language)
                 compiled.pool = DemoPool.of(compiled.experience, selection, domain, config.demo_tokens)
@@ -240,24 +241,16 @@ class CompileJob:
         with registry.offer(self.request.config.language, Divides, "--split").dividing(self.workers) as divider:
             yield partial(_division, divider)
 
-    def _simplify_solutions(self, experience: Experience, metric: Metric, cost: AnswerCost | None) -> None:
+    def _simplify_solutions(
+        self, experience: Experience, metric: Metric, cost: AnswerCost | None, hold_out: HoldOut | None
+    ) -> None:
         """Records simpler texts of a run's solutions; the experience and the program keep the answers as sampled."""
         language = registry.find(self.request.config.language)
-        if experience.stopped in STATUS or not isinstance(language, Simplifies):
-            return
-
-        drafts = {entry.task_key: str(entry.outputs["impl"]) for entry in experience.entries}
-
-        def passes(task: Task, text: str) -> bool:
-            return metric.replaces(task, drafts[task.name])(text)
-
-        def priced(task: Task, text: str) -> float | None:
-            return cost(dspy.Example(task=task), {"impl": text}) if cost else None
-
-        programs = readable_solutions(
-            experience.entries, passes, priced if cost else None, self.workers.count, language.simplified
-        )
-        self.recorder.log_solutions(programs)
+        if experience.stopped not in STATUS and isinstance(language, Simplifies):
+            threads = self.workers.count
+            self.recorder.log_solutions(
+                simplified_solutions(language, experience.entries, metric, cost, hold_out, threads)
+            )
 
 
 def _division(divider: Any, example: dspy.Example, answers: Mapping[str, Any]) -> Division:
@@ -312,61 +305,6 @@ def language_params(language: str | None) -> dict[str, str]:
 def program_path(config: RunConfig, run_id: str) -> Path:
     """The default path of a run's compiled program."""
     return store.folder() / "programs" / f"{config.optimizer}-{config.lm.replace('/', '-')}-{run_id[:8]}.json"
-
-
-logger = logging.getLogger(__name__)
-
-MOST_THREADS = 32
-"""Solutions that are simplified at a time, at most."""
-
-
-def readable_solutions(
-    entries: Sequence[Entry],
-    passes: Callable[[Task, str], bool],
-    cost: Callable[[Task, str], float | None] | None,
-    threads: int,
-    simplify: Callable[[Any, str, Any], str],
-) -> dict[str, str]:
-    """Simpler texts of solved tasks' programs, by task; a task is absent if its program stays as it was sampled.
-
-    Where a task's code or a worker fails, the program stays, with a warning. Where a run has an objective, `cost` is
-    that of a right program, and no text costs more than the answer. `threads` programs are simplified at a time; most
-    of the time is spent waiting for verdicts.
-    """
-    ended = threading.Event()
-
-    def accepts(task: Task, text: str) -> bool:
-        return not ended.is_set() and passes(task, text)
-
-    pool = ThreadPoolExecutor(max(1, min(threads, MOST_THREADS)), thread_name_prefix="simplify")
-    try:
-        texts = list(pool.map(lambda entry: _readable(simplify, entry, accepts, cost), entries))
-    finally:
-        ended.set()  # after an interrupt, nothing more is verified
-        pool.shutdown(cancel_futures=True)
-    return {entry.task_key: text for entry, text in zip(entries, texts, strict=True) if text != entry.outputs["impl"]}
-
-
-def _readable(
-    simplify: Callable[[Any, str, Any], str],
-    entry: Entry,
-    passes: Callable[[Task, str], bool],
-    cost: Callable[[Task, str], float | None] | None,
-) -> str:
-    task, draft = entry.inputs["task"], str(entry.outputs["impl"])
-
-    def accepted(text: str) -> bool:
-        return passes(task, text) and (cost is None or _known(cost(task, text)) <= _known(cost(task, draft)))
-
-    try:
-        return simplify(task, draft, accepted)
-    except Exception as error:
-        logger.warning("%s: the solution is recorded as it was sampled: %s", entry.task_key, error)
-        return draft
-
-
-def _known(cost: float | None) -> float:
-    return math.inf if cost is None else cost
 
 
 PACKAGES = ("dspy", "mlflow", "torch")

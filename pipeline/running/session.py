@@ -54,7 +54,7 @@ from pipeline.verification.cache import VerdictStore
 from pipeline.verification.claims import Refusal
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
-from pipeline.verification.workers import LocalWorkers, Workers
+from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
 
@@ -316,12 +316,16 @@ def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward
 
 @contextmanager
 def lm_session(
-    lm: dspy.LM, verdict_cache: str | None = None, workers: Workers | None = None, language: str | None = None
+    lm: dspy.LM,
+    verdict_cache: str | None = None,
+    workers: Workers | None = None,
+    language: str | None = None,
+    settings: PoolSettings | None = None,
 ) -> Iterator[Metric]:
     """The metric that judges answers in a language; within the context requests go to `lm`.
 
     Answers are verified by workers, which end with the context; the embedded LM answers in as many others.
-    `verdict_cache` is a folder that keeps verdicts between runs.
+    `verdict_cache` is a folder that keeps verdicts between runs; `settings` are of the workers that verify.
 
     Raises:
         LMUnavailable: The LM can't be used.
@@ -333,7 +337,7 @@ def lm_session(
         with (
             dspy.context(lm=lm, adapter=YAMLAdapter()),
             VerdictStore(Path(verdict_cache), language) if verdict_cache else nullcontext() as verdicts,
-            workers.pool(verification_settings(language=language)) as judges,
+            workers.pool(settings or verification_settings(language=language)) as judges,
             _sampling_workers(lm, workers),
         ):
             yield Metric(judges, verdicts, registry.find(language))

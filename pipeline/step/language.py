@@ -18,7 +18,7 @@ from pipeline.agent.proposer import TOOLS
 from pipeline.base.choices import EMBEDDED, FloatType, PromptKind, ProposerKind
 from pipeline.base.paths import DATA
 from pipeline.cli.program_arguments import Item
-from pipeline.rewriting.simplification import annotated, simplified
+from pipeline.rewriting.simplification import annotated, same_graph, simplified
 from pipeline.splitting.division import Divider, dividing
 from pipeline.step.classes import task_class
 from pipeline.verification import checking, worker
@@ -201,6 +201,10 @@ class Step:
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:
         """A text with less structure that means the same."""
         return simplified(task, text, accepts)
+
+    def same_graph(self, task: Task, text: str, other: str) -> bool:
+        """Whether two programs differ in their texts only."""
+        return same_graph(task, text, other)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import Any
 
 from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
@@ -11,9 +11,9 @@ from pipeline.base.errors import ClusterUnavailable
 from pipeline.base.text import counted, visible
 from pipeline.languages import registry
 from pipeline.verification.judging import call_of
-from pipeline.verification.limits import SECONDS, proving_settings
+from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import Workers
+from pipeline.verification.workers import PoolSettings, Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.verification.held_out import HeldOut
 
@@ -26,43 +26,62 @@ _LONGEST = 300
 
 
 def holding_out(
-    workers: Workers, seed: int, language: str | None, tell: Callable[[str], None] = lambda line: None
+    workers: Workers,
+    seed: int,
+    language: str | None,
+    tell: Callable[[str], None] = lambda line: None,
+    executor: Executor | None = None,
 ) -> HoldOut | None:
     """The held-out judge of a domain's answers; None for a language without one.
 
     Args:
-        workers: Where programs are judged, in a pool of their own, as its processes import what proves.
+        workers: Where programs are judged in a pool of their own: those that take longer than the executor allows.
         seed: The run's, from which sizes and inputs are drawn.
         language: Of the programs; None for the default.
         tell: Is given a message before programs are judged.
+        executor: The run's, whose processes know the tasks already, with `run_settings`; None for the pool alone.
     """
     called = call_of(registry.find(language), "hold_out")
     if called is None:
         return None
     judge, arguments = called
 
+    def asked(executor: Executor, claims: Claims, *, last: bool) -> list[HeldOutVerdict | None]:
+        futures = [
+            executor.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed, *arguments)
+            for example, outputs in claims
+        ]
+        return [_verdict(future, last) for future in futures]
+
     def hold_out(solutions: Claims, refused: Claims) -> Sequence[HeldOutVerdict | None]:
         claims = [*solutions, *refused]
-        if not claims:
-            return []
         if solutions:
             tell(f"{counted(len(solutions), 'solution')} judged once more, at sizes and inputs that were never used")
-        most = -(-len(claims) // _A_WORKER)
-        with workers.pool(proving_settings(_SECONDS, language=language), most) as pool:
-            futures = [
-                pool.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed, *arguments)
-                for example, outputs in claims
-            ]
-            return [_verdict(future) for future in futures]
+        found = asked(executor, claims, last=False) if executor is not None else [None] * len(claims)
+        left = [number for number, verdict in enumerate(found) if verdict is None]
+        if left:
+            most = -(-len(left) // _A_WORKER)
+            with workers.pool(proving_settings(_SECONDS, language=language), most) as pool:
+                again = asked(pool, [claims[number] for number in left], last=True)
+            found = [again.pop(0) if verdict is None else verdict for verdict in found]
+        return found
 
     return hold_out
 
 
-def _verdict(future: Future[Any]) -> HeldOutVerdict:
-    """What a worker found."""
+def run_settings(language: str | None) -> PoolSettings:
+    """The settings of the workers of a run, which judge its answers, and its solutions once more."""
+    held_out = call_of(registry.find(language), "hold_out") is not None
+    return proving_settings(language=language) if held_out else verification_settings(language=language)
+
+
+def _verdict(future: Future[Any], last: bool) -> HeldOutVerdict | None:
+    """What a worker found; None where it had too little time, and this was not the last try."""
     try:
         found = future.result()
     except WorkerLost as error:
+        if error.code == "time-limit" and not last:
+            return None
         return HeldOutVerdict("unknown", f"verification {error}")
     except (TaskError, ClusterUnavailable) as error:
         return HeldOutVerdict("unknown", _line(str(error)))

@@ -8,8 +8,9 @@ seeds that are drawn anew, on stress inputs, and compared in exact arithmetic.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from random import Random
 from typing import Literal
@@ -48,7 +49,7 @@ class HeldOut:
         found_at: What showed that it fails: `another input` at the task's own sizes, a held-out set of sizes with its
             kind, `stress inputs` or `exact arithmetic`; empty for a program that did not.
         sizes: The held-out sets of sizes at which it was run, each with its kind.
-        seconds: Wall time.
+        seconds: Processor time.
     """
 
     answer: Answer
@@ -66,6 +67,13 @@ class HeldOut:
             return ""
         first = self.findings[0]
         return ": ".join([first.code, ", ".join([first.message, *first.details])])
+
+
+class _AtItsSizes(Verifier):
+    """Runs programs at its task's sizes alone: the run's verdict was reached at further ones too."""
+
+    def _beyond_own(self, *_: object) -> Iterator[TaskInstance]:
+        return iter(())
 
 
 class HeldOutTask:
@@ -88,15 +96,21 @@ class HeldOutTask:
         # Its limits of cost hold at the sizes that they were written for, and stress is judged apart.
         self._task = task.model_copy(update={"limits": {}, "stress": False})
         self._limits, self._before_run = limits, before_run
+        self._random = random
         self._own = self._verifier(self._task)
-        self._held: dict[str, Verifier] = {}
+
+    @cached_property
+    def _held(self) -> Mapping[str, Verifier]:
+        """By kind and sizes; drawn for the first program that does not fail before."""
+        held: dict[str, Verifier] = {}
         for kind in KINDS:
-            for sizes in held_out_sets(task, kind, random):
+            for sizes in held_out_sets(self._task, kind, self._random):
                 place = self._defined_at(sizes)
                 if place is not None:
                     at = self._task.model_copy(update={"sizes": {name: [size] for name, size in sizes.items()}})
-                    self._held[f"{kind}: {place}"] = self._verifier(at)
+                    held[f"{kind}: {place}"] = self._verifier(at)
                     break
+        return held
 
     @property
     def _smallest(self) -> Verifier:
@@ -106,16 +120,23 @@ class HeldOutTask:
 
     def judge(self, text: str) -> HeldOut:
         """The verdict on a program text; never raises for a bad program."""
-        start = time.perf_counter()
+        start, tried = time.process_time(), list[str]()
         try:
-            found = self._judged(text)
+            found = self._judged(text, tried)
         except RunError as error:
             found = HeldOut("unknown", (Diagnostic.of("run", error, None),))
-        return replace(found, sizes=tuple(self._held), seconds=time.perf_counter() - start)
+        return replace(found, sizes=tuple(tried), seconds=time.process_time() - start)
 
-    def _judged(self, text: str) -> HeldOut:
+    def _places(self, tried: list[str]) -> Iterator[tuple[str, Verifier]]:
+        """Where a program is run, one place after the other; held-out sets are noted."""
+        yield ANOTHER_INPUT, self._own
+        for place, verifier in self._held.items():
+            tried.append(place)
+            yield place, verifier
+
+    def _judged(self, text: str, tried: list[str]) -> HeldOut:
         unknown: tuple[Diagnostic, ...] = ()
-        for place, verifier in {ANOTHER_INPUT: self._own, **self._held}.items():
+        for place, verifier in self._places(tried):
             # A limit that is reached at other sizes says nothing of a program; nor does a task's function there.
             verdict = verifier.verify(text)
             if verdict.passed or (verdict.stage == "limits" and verifier is not self._own):
@@ -141,7 +162,7 @@ class HeldOutTask:
         return HeldOut("passed", (), warnings, proof)
 
     def _verifier(self, task: Task) -> Verifier:
-        return Verifier(
+        return _AtItsSizes(
             task, seeds=(self._data_seed,), limits=self._limits, dtype=torch.float64, before_run=self._before_run
         )
 

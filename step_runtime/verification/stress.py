@@ -25,7 +25,7 @@ from torch import Tensor
 
 from step_runtime.base.errors import Diagnostic, StepError, TaskError, quantity
 from step_runtime.base.types import Element, Multihot, components_of
-from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.applier import Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.execution.number_formats import exact, is_rounded
@@ -203,10 +203,10 @@ def _furthest(found: Tensor, truth: Tensor, where: Tensor | None) -> str:
 
 def _run(case: Case, inputs: Mapping[str, Data], limits: Limits) -> list[Data]:
     program, types, instance = case
-    applier = Applier(instance.dtype, Deadline.after(limits.seconds))
+    instance.applier.deadline = Deadline.after(limits.seconds)
     with default_dtype(instance.dtype), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        return simulate(program, types, inputs, instance.sizes, applier)
+        return simulate(program, types, inputs, instance.sizes, instance.applier)
 
 
 def _changed(instance: TaskInstance, change: Change, level: float) -> dict[str, Data]:

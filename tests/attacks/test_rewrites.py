@@ -12,7 +12,7 @@ from optimizers import Entry, TokenCount
 from pipeline.actions.offers import Offering
 from pipeline.actions.price_program import Optimized, optimize
 from pipeline.optimize import as_json
-from pipeline.running.job import readable_solutions
+from pipeline.running.simplifying import readable_solutions
 from pipeline.step.language import STEP
 from pipeline.verification.metric import Metric
 from step_runtime.cost.chip import DEFAULT_CHIP

@@ -1,6 +1,6 @@
 """A simplified program passes, is never longer, and is the text itself where nothing is better."""
 
-from pipeline.rewriting.simplification import code_lines, simplified
+from pipeline.rewriting.simplification import code_lines, same_graph, simplified
 from step_runtime import verify
 from step_runtime.tasks.reader import loads_task
 from tests.support.paths import PROJECT
@@ -35,6 +35,16 @@ def test_every_step_is_verified_and_the_result_is_shorter() -> None:
 def test_a_text_stays_where_nothing_else_passes() -> None:
     assert simplified(TASK, LONG, lambda text: False) == LONG
     assert simplified(TASK, "no program", lambda text: True) == "no program"
+
+
+def test_graphs_are_one_where_only_texts_differ() -> None:
+    """At all sizes: a literal that fits the first set makes another graph, as does another primitive."""
+    named = LONG.replace("E3", "rows").replace("E2 =", "# a comment\nE2 =")
+    assert same_graph(TASK, LONG, named)
+    size = TASK.size_sets()[0]["M"]
+    assert not same_graph(TASK, LONG, LONG.replace("n=M", f"n={size}"))
+    assert not same_graph(TASK, LONG, simplified(TASK, LONG, lambda text: verify(TASK, text).passed))
+    assert not same_graph(TASK, "no program", "no program")
 
 
 def test_lines_of_code_are_neither_blank_nor_comments() -> None:

@@ -1,5 +1,6 @@
 """Answers judged once more in workers: planted overfits fall, right programs pass, and lost workers say nothing."""
 
+from concurrent.futures import Executor, Future
 from typing import Any
 
 import dspy
@@ -10,6 +11,7 @@ from pipeline.languages import registry
 from pipeline.record.mlflow_metrics import is_proved
 from pipeline.verification import held_out, worker
 from pipeline.verification.held_out import holding_out
+from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.reader import loads_task
 from tests.support.overfits import PLANTED
@@ -57,6 +59,23 @@ def test_a_worker_that_is_lost_makes_it_unknown(monkeypatch: pytest.MonkeyPatch)
     assert [each and each.answer for each in found] == ["passed", "unknown", "unknown"]
     assert found[1] is not None and "took longer" in found[1].reason
     assert found[2] is not None and "missing" in found[2].reason
+
+
+class Hurried(Executor):
+    """Its workers have no time."""
+
+    def submit(self, *_: Any) -> Future[Any]:  # type: ignore[override]
+        future: Future[Any] = Future()
+        future.set_exception(WorkerLost("time-limit", "took longer than 0 s"))
+        return future
+
+
+def test_who_takes_longer_than_a_run_allows_is_judged_with_more_time() -> None:
+    """A run's own workers are asked first, with a verdict's time."""
+    hold_out = holding_out(LocalWorkers(1), 0, None, executor=Hurried())
+    assert hold_out is not None
+    (found,) = hold_out([claim(loads_task(TASK, "double"), RIGHT)], [])
+    assert found is not None and found.answer == "passed"
 
 
 def test_a_language_that_does_not_offer_it_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
