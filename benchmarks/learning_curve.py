@@ -6,8 +6,7 @@ samples of each iteration until it is solved. The sampling run is given the same
 unsolved task, until the task is solved; what it has then solved, and spent, is the expectation over all orders of its
 samples, so its number of samples has to be at least that of the blocks.
 
-How to run: python -m benchmarks.learning_curve LEARNING SAMPLING -o experiments/curves/NAME.json, then
-python -m scripts.documentation
+How to run: python -m benchmarks.learning_curve LEARNING SAMPLING -o experiments/curves/NAME.json (and NAME.svg)
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from math import comb
 from pathlib import Path
 
 from optimizers import Experience
+from pipeline.charts.curves import Step, draw_curves
 from pipeline.record.resume import load_experience
 
 Point = tuple[float, float]
@@ -62,7 +62,7 @@ def sampled(run: Experience, block: int, blocks: int) -> list[Point]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the two curves."""
+    """Writes the two curves, and a picture of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("learning", help="a run's id, or the path of its experience.json")
     parser.add_argument("sampling", help="likewise, with a first iteration that shows nothing")
@@ -71,14 +71,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learning, sampling = (load_experience(run, []) for run in (options.learning, options.sampling))
     block = learning.iterations[0].samples // len(learning.tasks)
     blocks = len(learning.iterations)
+    learns, samples = learned(learning), sampled(sampling, block, blocks)
     curves = {
         "tasks": len(learning.tasks),
         "selection": learning.settings["selection"],
-        "learning": learned(learning),
-        "sampling": sampled(sampling, block, blocks),
+        "learning": learns,
+        "sampling": samples,
         "labels": [iteration.label for iteration in learning.iterations],
     }
     options.output.write_text(json.dumps(curves) + "\n", encoding="utf-8")
+    steps = {
+        name: [Step(spent, solved, solved, solved) for spent, solved in points]
+        for name, points in (("the run that learns", learns), ("the run that only samples", samples))
+    }
+    draw_curves({"samples": steps}, len(learning.tasks), options.output.with_suffix(".svg"))
     return 0
 
 

@@ -1,7 +1,6 @@
 """The generated parts of the documentation: `python -m scripts.documentation` writes them, tests check them.
 
 pages        every generated file by its path, and how it is compared with the one on disk
-curves       pictures of learning curves, from recorded runs
 cookbook     a page and a picture of the graph for each recipe in `docs/cookbook`
 primitives   a page for each primitive, with pictures of small streams from the token semantics
 streams      SVG pictures of streams of tokens

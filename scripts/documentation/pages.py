@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scripts.documentation import cookbook, curves, primitives, tutorial
+from scripts.documentation import cookbook, primitives, tutorial
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
-EXPERIMENTS = PROJECT / "experiments"
 
 
 def outdated() -> Iterator[tuple[Path, str]]:
@@ -19,8 +18,6 @@ def outdated() -> Iterator[tuple[Path, str]]:
         cookbook.files(DOCS),
         primitives.files(DOCS),
         tutorial.files(DOCS),
-        curves.files(EXPERIMENTS / "curves"),
-        curves.files(DOCS / "curves"),
     ):
         yield from differing(generated)
 

@@ -3,14 +3,13 @@
 They follow from the recipes' files, the token semantics and what the commands print today.
 """
 
-import json
 import warnings
 
 import pytest
 
 from pipeline.verification.task_files import load_tasks
-from scripts.documentation import cookbook, curves, primitives, tutorial
-from scripts.documentation.pages import DOCS, EXPERIMENTS, comparable, differing
+from scripts.documentation import cookbook, primitives, tutorial
+from scripts.documentation.pages import DOCS, comparable, differing
 from step_runtime import load_task, verify
 from step_runtime.primitives import PRIMITIVES
 
@@ -57,15 +56,6 @@ def test_the_tutorial_s_outputs_are_those_of_its_commands() -> None:
     (page,) = tutorial.files(DOCS).items()
     assert page[1] == page[0].read_text(encoding="utf-8"), HINT
     assert page[1].count("```text\n") == 3 and "scale_rows.step: passed" in page[1]
-
-
-def test_the_learning_curves_are_current() -> None:
-    """Each recorded curve has its picture, with a point for each iteration."""
-    made = curves.files(EXPERIMENTS / "curves")
-    assert made and [path.name for path, _ in differing(made)] == [], HINT
-    for path, content in made.items():
-        recorded = json.loads(path.with_suffix(".json").read_text())
-        assert content.count("<circle") == len(recorded["learning"]) + len(recorded["sampling"]) - 2
 
 
 def test_a_changed_output_is_noticed() -> None:
