@@ -185,7 +185,7 @@ def test_every_package_says_that_it_is_typed(installed: Path) -> None:
 
 
 def test_every_dependency_has_a_lower_bound() -> None:
-    """What `scripts/test_lowest_versions.py` installs is stated for each, those of the extras included."""
+    """What `scripts/lowest_versions` installs is stated for each, those of the extras included."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
     for requirement in map(Requirement, texts):
