@@ -94,8 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions import verify_programs as action
 
     settings = action.Batch(
-        options.dtype,
-        ProgramLimits.of(given),
+        dtype=options.dtype,
+        limits=ProgramLimits.of(given),
         explain=options.explain,
         values=options.values,
         exact=options.exact,

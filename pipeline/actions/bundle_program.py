@@ -169,7 +169,7 @@ class _Found:
         self._dtype = dtype
         self._item = Item(folder / TASK, str(folder / PROGRAM))
         proves = language is None or isinstance(self._spoken, Proves)
-        settings = Batch(dtype, ProgramLimits(), exact=proves, language=language)
+        settings = Batch(dtype=dtype, limits=ProgramLimits(), exact=proves, language=language)
         checked = run_single(settings, self._item, None)
         self.text = checked.text.replace(str(folder / PROGRAM), PROGRAM)
         self.verdict = _located(checked.verdict, task)

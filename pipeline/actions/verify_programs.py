@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from pipeline.languages.language import Draws
 from pipeline.verification.checking import (
     Checked,
     CheckRequest,
+    Checks,
     check,
     check_in_language,
     checking_pool,
@@ -48,32 +49,20 @@ _LONGEST_WATCHED = 2**24
 """Bytes of a task or a program: longer ones are refused."""
 
 
-@dataclass(frozen=True)
-class Batch:
+@dataclass(frozen=True, kw_only=True)
+class Batch(Checks):
     """How programs are checked and reported.
 
     Attributes:
-        explain: Whether to describe every stream.
-        stress: Whether programs that pass are run on stress inputs too.
-        values: Whether to say where wrong values part from the reference's.
-        exact: Whether programs that pass are compared with their references in exact arithmetic too.
-        mutants: Whether the mutants of programs that pass are judged too.
         strict: Whether warnings fail a program.
         retry_unknown: Whether programs whose verdict is unknown are judged once more, within `ProgramLimits.raised`.
     """
 
-    dtype: str
     limits: ProgramLimits
-    explain: bool = False
-    values: bool = False
-    exact: bool = False
-    mutants: bool = False
-    stress: bool = True
     strict: bool = False
     retry_unknown: bool = False
     junit: str | None = None
     sarif: str | None = None
-    language: str | None = None
 
     @property
     def tasks(self) -> Path:
@@ -106,18 +95,8 @@ class Batch:
     def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Checked]:
         """Starts the check of one item; the function returned waits for its outcome."""
         name = None if item.program == "-" else item.program
-        request = CheckRequest(
-            shown(item.task),
-            name=name,
-            dtype=self.dtype,
-            explain=self.explain,
-            values=self.values,
-            exact=self.exact,
-            mutants=self.mutants,
-            stress=self.stress,
-            limits=self.limits,
-            language=self.language,
-        )
+        how = {each.name: getattr(self, each.name) for each in fields(Checks)}
+        request = CheckRequest(shown(item.task), None, name, **how)
         unread = None
         try:
             request = replace(request, text=item.text)

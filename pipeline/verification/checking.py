@@ -40,14 +40,11 @@ _LOADING = "loading"
 """Marks the notes of code that runs before the program is looked at."""
 
 
-@dataclass(frozen=True)
-class CheckRequest:
-    """A program to check.
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """How programs are checked.
 
     Attributes:
-        path: The task's file.
-        text: The program; None for the task's own `impl`.
-        name: The program's file as the user named it; None for standard input or `impl`.
         dtype: The floating type to compute in.
         explain: Whether to describe every stream.
         run: Whether to run the program, and not only to check what needs no run.
@@ -59,9 +56,6 @@ class CheckRequest:
         language: Of the program; None for the default.
     """
 
-    path: str
-    text: str | None = None
-    name: str | None = None
     dtype: str = "float64"
     explain: bool = False
     run: bool = True
@@ -71,6 +65,21 @@ class CheckRequest:
     stress: bool = True
     limits: ProgramLimits | None = None
     language: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckRequest(Checks):
+    """A program to check.
+
+    Attributes:
+        path: The task's file.
+        text: The program; None for the task's own `impl`.
+        name: The program's file as the user named it; None for standard input or `impl`.
+    """
+
+    path: str
+    text: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)

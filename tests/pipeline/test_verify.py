@@ -257,7 +257,7 @@ def test_what_is_saved_is_verified_again(folder: Path) -> None:
             raise KeyboardInterrupt
 
     (folder / "program.step").write_text(WRONG)
-    settings = action.Batch("float64", ProgramLimits())
+    settings = action.Batch(limits=ProgramLimits())
     with pytest.raises(KeyboardInterrupt):
         action.watch(settings, ["good.yaml", "program.step", "doubtful.yaml", "right.step"], None, say)
     lines = [line for line in said if line.startswith(("passed", "failed"))]
@@ -271,7 +271,7 @@ def test_what_is_saved_is_verified_again(folder: Path) -> None:
 
 def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
     """As it is the only one."""
-    settings = action.Batch("float64", ProgramLimits())
+    settings = action.Batch(limits=ProgramLimits())
     with pytest.raises(UsageError, match=r"broken\.yaml:1"):
         action.run_single(settings, action.resolve(["broken.yaml", "right.step"])[0], None)
 
