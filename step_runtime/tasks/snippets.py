@@ -11,6 +11,7 @@ import ast
 import textwrap
 from collections import UserDict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -25,6 +26,9 @@ NARROW: Widening = FP32 | {"float16", "half", "bfloat16"}
 NOTHING: Widening = frozenset()
 
 Namespace = dict[str, Any]
+
+_KEPT = 1024
+"""Snippets whose code is kept: each is run at every size of its task, and code is never changed."""
 
 
 class RecordedReads(UserDict[str, Any]):
@@ -80,6 +84,7 @@ class _Widen(ast.NodeTransformer):
         return node
 
 
+@lru_cache(_KEPT)
 def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen: Widening) -> CodeType:
     """Code that binds `name` to a function with these parameters and this body."""
     module = parse_python(f"def {name}({', '.join(parameters)}): pass")
@@ -89,11 +94,13 @@ def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen
     return _compiled(module, name, widen=widen)
 
 
+@lru_cache(_KEPT)
 def compile_block(source: str, name: str, *, widen: Widening) -> CodeType:
     """Code of statements, run for the names that they bind."""
     return _compiled(parse_python(textwrap.dedent(source)), name, widen=widen)
 
 
+@lru_cache(_KEPT)
 def compile_value(source: str, name: str, result: str, *, widen: Widening) -> CodeType:
     """Code of statements that binds the value of the last one to `result`.
 

@@ -203,16 +203,16 @@ def test_what_a_listing_does_not_show_is_bounded(confined: WorkerPool, attack: s
         assert confined.submit(reaching.try_it, *task, code, {"count": 2}).result(PATIENCE) == "done"
     waiting = f"{textwrap.dedent(code)}\nsignal.pause()"
     with pytest.raises(WorkerLost, match=r"temporary files and was killed|threads running and was killed"):
-        confined.submit(reaching.try_it, *task, waiting, {"count": 40}).result(PATIENCE)
+        confined.submit(reaching.try_it, *task, waiting, {"count": 26}).result(PATIENCE)
     assert eventually(lambda: {path.name for path in folder.iterdir()} <= before)
     assert controls_hold(confined)
 
 
-@pytest.mark.parametrize("size", [2**23, 0])
-def test_temporary_files_are_bounded(confined: WorkerPool, size: int, task: Task) -> None:
+@pytest.mark.parametrize(("size", "count"), [(2**23, 2**28 // 2**23 + 1), (0, 10_001)])
+def test_temporary_files_are_bounded(confined: WorkerPool, size: int, count: int, task: Task) -> None:
     """In bytes, and in number; a call that exceeds that is killed, and what it wrote is removed."""
     folder, before = cells_of(confined)
     with pytest.raises(WorkerLost, match="temporary files and was killed"):
-        confined.submit(reaching.fill, *task, size).result(PATIENCE)
+        confined.submit(reaching.fill, *task, size, count).result(PATIENCE)
     assert eventually(lambda: {path.name for path in folder.iterdir()} <= before)
     assert controls_hold(confined)

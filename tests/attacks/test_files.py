@@ -21,10 +21,10 @@ from pipeline.record import store
 from pipeline.record.resume import load_experience
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import loads_task, read_task
-from tests.pipeline.conftest import empty_store, store_folder
+from tests.pipeline.conftest import all_warm_pools, empty_store, store_folder, warm_pools
 from tests.support.scripted_runs import RIGHT, TASK
 
-__all__ = ["empty_store", "store_folder"]
+__all__ = ["all_warm_pools", "empty_store", "store_folder", "warm_pools"]
 
 
 def fifo(path: Path) -> None:
@@ -90,18 +90,15 @@ BAD: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_task_file_is_one_message(
-    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_task_file_is_one_message(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, no traceback, a bounded line that names the file, in seconds; nothing is executed."""
-    monkeypatch.chdir(tmp_path)
     BAD[kind](path := tmp_path / "bad.yaml")
     start = time.monotonic()
     assert run_command(verify.NAME, verify.main, [str(path), "-"]) == 2
     out, err = capfd.readouterr()
     assert time.monotonic() - start < 60
     assert out == ""
-    assert err.startswith((f"{verify.NAME}: {path.name}", f"{verify.NAME}: {path}")), "as seen from here, or as given"
+    assert err.startswith(f"{verify.NAME}: {path}")
     assert "Traceback" not in err
     assert len(err) < 20_000
     assert err.count("\n") <= 3

@@ -7,6 +7,7 @@ diagnostics. The controls keep plain words.
 
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import dspy
@@ -90,6 +91,13 @@ def task(**changed: str) -> Task:
     return loads_task(TASK.format(**{**PLAIN, **changed}), "t")
 
 
+@cache
+def hostile_task(attack: str) -> Task:
+    hostile = task(**TASKS[attack])
+    assert verify(hostile, program(hostile)).passed
+    return hostile
+
+
 def program(of: Task) -> str:
     return f"return step.Map(fn={of.fns[0].func_name}).apply({of.inputs[0].name})"
 
@@ -144,9 +152,7 @@ WAYS: dict[str, Callable[[Task], str]] = {
 @pytest.mark.parametrize("attack", TASKS)
 def test_a_stranger_s_task_speaks_to_no_lm(attack: str, way: str) -> None:
     """On any way into a prompt; the task is usable, and its program right."""
-    hostile = task(**TASKS[attack])
-    assert verify(hostile, program(hostile)).passed
-    shown = WAYS[way](hostile)
+    shown = WAYS[way](hostile_task(attack))
     assert not [word for word in WORDS if word in shown], shown
     assert "input[0] * 2" in shown
 

@@ -110,11 +110,7 @@ def test_a_value_outside_the_format_fails_its_program(value: str, format_: str) 
 
 
 PROGRAM = "return step.Map(fn=fn_f).apply(X)"
-RIGHT = {
-    "bf16": "input[0]",
-    "int8": "input[0].round().to(torch.int64)",
-    "bool": "torch.nn.Parameter(input[0]) > 0",
-}
+RIGHT = {"bf16": "input[0]", "int8": "input[0].round().to(torch.int64)", "bool": "torch.nn.Parameter(input[0]) > 0"}
 
 
 @pytest.mark.parametrize("format_", RIGHT)

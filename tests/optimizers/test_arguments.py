@@ -74,7 +74,7 @@ def test_what_is_not_an_lm_is_refused(name):
         (
             [*tasks("a"), dspy.Example(task="b")],
             "trainset[1]: its input fields are not set; use example.with_inputs(...)",
-        ),
+        )
     ],
 )
 def test_examples_that_do_not_go_together_are_named_by_their_places(trainset, message):

@@ -1,6 +1,5 @@
 """MLflow's autologging sees compiling, whichever of the two is imported first, and no calls but real ones."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -12,11 +11,15 @@ import pytest
 from dspy.utils.callback import BaseCallback
 
 from optimizers.autologging import join_autologging
+from tests.support import forked, quick_stores
 from tests.support.paths import PROJECT
 from tests.support.scripted_program import ScriptedEngine, learn, some
 
 SCRIPT = """
+import os
 import mlflow
+
+os.chdir({folder!r})
 
 def switch_on():
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
@@ -40,10 +43,13 @@ print(len([run for run in runs if "mlflow.parentRunId" not in run.data.tags]), l
 @pytest.mark.parametrize("order", ["switch_on, import_ours", "import_ours, switch_on"])
 def test_compiling_is_logged_in_either_order(order: str, tmp_path: Path) -> None:
     """One run with one for each iteration; a trace for each sample, and none of a prompt that is only measured."""
-    script = SCRIPT.format(order=f"({order})")
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    script = SCRIPT.format(order=f"({order})", folder=str(tmp_path))
+    (tmp_path / "mlflow.db").write_bytes(quick_stores.empty_store())
+    if order.startswith("import_ours"):  # as a fork has already done
+        done = forked.run("-c", script)
+    else:
+        command = [sys.executable, "-W", "ignore", "-c", script]
+        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outer, runs, traces, root = done.stdout.splitlines()[-1].split()
     assert (outer, runs, traces, root) == ("1", "2", "4", "Solver.forward")

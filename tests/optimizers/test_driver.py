@@ -187,16 +187,7 @@ def test_params_are_scalars_that_a_tracker_can_log():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("max_demos", -1),
-        ("max_demos", 1.5),
-        ("max_errors", 0),
-        ("metric_threshold", "1"),
-        (
-            "failure_score",
-            None,
-        ),
-    ],
+    [("max_demos", -1), ("max_demos", 1.5), ("max_errors", 0), ("metric_threshold", "1"), ("failure_score", None)],
 )
 def test_options_that_are_no_such_numbers_are_named(option, value):
     if value is None:

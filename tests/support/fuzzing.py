@@ -160,11 +160,7 @@ def _programs() -> list[str]:
         save_program(agent, path)
         saved = json.loads(path.read_text(encoding="utf-8"))
     task, text = next(solved())
-    demonstration = {
-        "name": task.name,
-        "task": task.statement.split("\n"),
-        "fields": {"impl": text.split("\n")},
-    }
+    demonstration = {"name": task.name, "task": task.statement.split("\n"), "fields": {"impl": text.split("\n")}}
     for predictor in saved["predictors"].values():
         predictor["demonstrations"] = [demonstration]
     return [json.dumps(saved, indent=1)]

@@ -4,9 +4,12 @@ A run commits some hundred times, and a disk that others use takes milliseconds 
 """
 
 import sqlite3
+import tempfile
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
+from mlflow import MlflowClient
 from mlflow.store.db import utils
 from sqlalchemy import Engine, event
 
@@ -17,6 +20,15 @@ def use() -> None:
     event.listen(Engine, "connect", _without_waiting)
     # The same for every store; MLflow imports all its migrations to find it.
     utils._get_latest_schema_revision = cache(utils._get_latest_schema_revision)
+
+
+@cache
+def empty_store() -> bytes:
+    """A database with MLflow's tables in it: making them takes a second, writing this none."""
+    use()
+    with tempfile.TemporaryDirectory() as folder:
+        MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db").search_experiments()
+        return Path(folder, "mlflow.db").read_bytes()
 
 
 def _without_waiting(connection: object, _: object) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -248,12 +249,16 @@ def environment(name: str, content: str) -> dict[str, str]:
     return found
 
 
-def fill(name: str, content: str, size: int) -> int:
-    """Writes files until there is no room."""
-    number = 0
-    while True:
-        Path(os.environ["TMPDIR"], str(number)).write_bytes(b"x" * size)
-        number += 1
+def fill(name: str, content: str, size: int, count: int) -> None:
+    """Writes so many files, those without content as links to the first of them, and waits to be killed."""
+    first = Path(os.environ["TMPDIR"], "0")
+    for number in range(count):
+        path = first.with_name(str(number))
+        if size or not number:
+            path.write_bytes(b"x" * size)
+        else:
+            path.hardlink_to(first)
+    signal.pause()
 
 
 def leave_file(name: str, content: str) -> str:

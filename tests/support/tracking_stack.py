@@ -49,12 +49,7 @@ class Server:
     """
 
     def __init__(
-        self,
-        command: list[str],
-        env: Mapping[str, str],
-        log: Path,
-        is_up: Callable[[], bool],
-        user: str | None = None,
+        self, command: list[str], env: Mapping[str, str], log: Path, is_up: Callable[[], bool], user: str | None = None
     ) -> None:
         self._command, self._env, self._log, self._is_up, self._user = command, env, log, is_up, user
         self._process: subprocess.Popen[bytes] | None = None

@@ -84,10 +84,7 @@ def test_a_strategy_per_task_gets_the_tokens_of_a_prompt_and_what_exceeds_them_i
     names = [name * 600 for name in "abc"] + ["x" + "a" * 1200 + "b", "xc"]
     rates = {"a": 1, "b": 2, "c": 3}
     compiled = learn(
-        names,
-        lambda task, demos, visit: rates.get(task[0], 0),
-        selection=selection,
-        budget=Budget(context=2700),
+        names, lambda task, demos, visit: rates.get(task[0], 0), selection=selection, budget=Budget(context=2700)
     )
     assert selection.budgets == [2700, 2700]
     _, result = compiled.experience.iterations

@@ -28,12 +28,7 @@ def test_similarity_is_the_share_of_weight_that_both_have() -> None:
 
 def test_a_value_moves_by_what_the_task_gained_over_its_own_mean() -> None:
     """Equation by equation; a demonstration that was never shown has no value."""
-    trials = [
-        Trial("t", (), 0.2),
-        Trial("t", ("a", "b"), 0.6),
-        Trial("u", ("b",), 0.5),
-        Trial("t", ("a",), 0.4),
-    ]
+    trials = [Trial("t", (), 0.2), Trial("t", ("a", "b"), 0.6), Trial("u", ("b",), 0.5), Trial("t", ("a",), 0.4)]
     a = 0.5 * (0.6 - 0.2)
     b = 0.5 * (0.6 - 0.2)
     b += 0.5 * (0.5 - b)

@@ -4,14 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.price_program import (
-    Optimized,
-    chip_of,
-    draw_program,
-    optimize,
-    price_programs,
-    pytest_script,
-)
+from pipeline.actions.price_program import Optimized, chip_of, draw_program, optimize, price_programs, pytest_script
 from pipeline.base.errors import UsageError
 from pipeline.cli.program_arguments import ProgramArguments, read_program
 from pipeline.verification.task_files import load_task_named

@@ -153,10 +153,7 @@ def test_a_demonstration_kept_as_json_is_saved_as_a_task(tmp_path: Path) -> None
         (lambda c: c.update(format="dspy"), 'expected a compiled program, with "format": "adaptive-step"'),
         (lambda c: c.update(version=2), "the file is of version 2; this code reads version 1"),
         (lambda c: c.update(version="1"), "the file is of version '1'; this code reads version 1"),
-        (
-            lambda c: c.update(guardian="strict"),
-            "guardian: expected 'gated', 'paper', 'compiler' or 'none', found",
-        ),
+        (lambda c: c.update(guardian="strict"), "guardian: expected 'gated', 'paper', 'compiler' or 'none', found"),
         (lambda c: c.update(pickle="…"), "pickle: unknown key"),
         (lambda c: c.pop("predictors"), "predictors: this key is missing"),
         (lambda c: c["predictors"].pop("guardian.predict"), "expected proposer.predict and guardian.predict, found"),
@@ -187,10 +184,7 @@ def test_a_file_that_is_not_a_program_is_refused(tmp_path: Path, content: bytes 
 
 @pytest.mark.parametrize(
     ("code", "impl"),
-    [
-        ("fns = make()", "E1 = step.Map(fn=fns[0]).apply((E0, E0))\nreturn E1"),
-        ("ctx[E] = int(3.0)", ILL_TYPED),
-    ],
+    [("fns = make()", "E1 = step.Map(fn=fns[0]).apply((E0, E0))\nreturn E1"), ("ctx[E] = int(3.0)", ILL_TYPED)],
 )
 def test_no_code_of_the_file_s_is_run(path: Path, code: str, impl: str) -> None:
     """What only running the task's code could check in a demonstration stays unchecked."""

@@ -28,10 +28,7 @@ SERVER = os.environ.get("LLAMA_SERVER") or shutil.which("llama-server")
 MODEL = os.environ.get("LLAMA_MODEL", "")
 REASON = "needs llama.cpp's server (LLAMA_SERVER, or llama-server on the PATH) and a model (LLAMA_MODEL, a GGUF file)"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (SERVER and Path(MODEL).is_file()), reason=REASON),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (SERVER and Path(MODEL).is_file()), reason=REASON)]
 
 
 @pytest.fixture(scope="module")

@@ -42,10 +42,7 @@ SETTINGS = PoolSettings(PATIENCE, 2**29)
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One node that shares this process, behind a real scheduler on the loopback interface."""
-    with (
-        one_process_cluster(2) as local,
-        open_cluster(local.scheduler_address, "test") as opened,
-    ):
+    with one_process_cluster(2) as local, open_cluster(local.scheduler_address, "test") as opened:
         yield opened
 
 

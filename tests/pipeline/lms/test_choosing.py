@@ -122,12 +122,7 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Jso
 @pytest.mark.parametrize(
     ("answer", "model", "kind", "sent"),
     [
-        (
-            vllm,
-            "hosted_vllm/m",
-            "structured_outputs",
-            {"structured_outputs": {"choice": LINES}},
-        ),
+        (vllm, "hosted_vllm/m", "structured_outputs", {"structured_outputs": {"choice": LINES}}),
         (sglang, "openai/m", "regex", {"regex": "(\\\nE1\\ =\\ a)|(\\\nreturn\\ E0)"}),
         (ollama, "ollama_chat/m", "json_schema", {}),
         (openai, "openai/m", "json_schema", {}),

@@ -40,11 +40,7 @@ def test_no_other_file_is_a_resource(address: str, ask: Ask) -> None:
 def test_each_role_has_a_prompt(ask: Ask) -> None:
     """They name their arguments."""
     prompts = {each.name: [argument.name for argument in each.arguments] for each in ask("list_prompts").prompts}
-    assert prompts == {
-        "proposer": ["task"],
-        "guardian": ["task", "program_text"],
-        "refiner": ["task", "program_text"],
-    }
+    assert prompts == {"proposer": ["task"], "guardian": ["task", "program_text"], "refiner": ["task", "program_text"]}
 
 
 def test_the_proposers_prompt_is_its_request(ask: Ask) -> None:

@@ -188,10 +188,7 @@ def answers_on_record(run_id: str) -> list[int]:
 
 
 def test_a_short_while_is_waited_for_and_all_is_on_record(
-    engine: Breaking,
-    outage: Outage,
-    waits: list[Callable[[], None]],
-    capsys: pytest.CaptureFixture[str],
+    engine: Breaking, outage: Outage, waits: list[Callable[[], None]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the first iteration, and once more in the second."""
 

@@ -28,10 +28,7 @@ def test_the_experience_of_a_request_passes_it(tmp_path: Path) -> None:
     assert gate.request(plain) == plain
     right, wrong = entry("a/0", RIGHT), entry("b/0", WRONG)
     request = Request(
-        RunConfig(optimizer="adaptive"),
-        "x",
-        [task("own/0")],
-        experience=Experience(("a/0", "b/0"), (right, wrong)),
+        RunConfig(optimizer="adaptive"), "x", [task("own/0")], experience=Experience(("a/0", "b/0"), (right, wrong))
     )
     passed = gate.request(request)
     assert passed.experience is not None and passed.experience.entries == (right,)

@@ -16,15 +16,7 @@ def test_every_edit_changes_the_plan_and_says_what() -> None:
     edits = list(Editor(scope).edits(plan))
     assert all(edit.make() != plan and edit.cost > 0 for edit in edits)
     words = " | ".join(edit.what for edit in edits)
-    for kind in (
-        "exchanged",
-        "from",
-        "Accum of",
-        "over 2 dims",
-        "at shape",
-        "output 1 from",
-        "left out",
-    ):
+    for kind in ("exchanged", "from", "Accum of", "over 2 dims", "at shape", "output 1 from", "left out"):
         assert kind in words, kind
 
 

@@ -21,8 +21,7 @@ def test_a_program_is_priced_with_the_tasks_own_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "quoted"),
-    [("return [input[0] @ input[0]]", "function fn raised"), ("import os; os._exit(3)", "its code")],
+    ("code", "quoted"), [("return [input[0] @ input[0]]", "function fn raised"), ("import os; os._exit(3)", "its code")]
 )
 def test_code_that_fails_is_one_message(code: str, quoted: str) -> None:
     """Even if it ends the process."""

@@ -36,10 +36,7 @@ def warned(tmp_path: Path, text: str) -> list[str]:
         ("(input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
         ("input_data['E0'].prod(1) * 1e-8", TOLERANCE),
         ("3 + (input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
-        (
-            "input_data['E0'].sum(1) * float('nan')",
-            "output S0 is NaN throughout at M=5, N=7 for every input",
-        ),
+        ("input_data['E0'].sum(1) * float('nan')", "output S0 is NaN throughout at M=5, N=7 for every input"),
     ],
 )
 def test_a_reference_that_a_constant_matches_is_reported(reference: str, quoted: str, tmp_path: Path) -> None:

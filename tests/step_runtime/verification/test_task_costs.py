@@ -171,8 +171,7 @@ BASE, CHECK = {"D": 16, "M": 5, "N": 7, "E": 3}, {"D": 8, "M": 6, "N": 4, "E": 3
 
 
 @pytest.mark.parametrize(
-    "formula",
-    [4 * D + 64, D * M * N + D + 5, M**2 * D / 8 + N, sympy.Integer(7), D**2 * M**2, 3 * D * M - N],
+    "formula", [4 * D + 64, D * M * N + D + 5, M**2 * D / 8 + N, sympy.Integer(7), D**2 * M**2, 3 * D * M - N]
 )
 def test_a_polynomial_is_found_through_its_values(formula: sympy.Expr) -> None:
     def values(sizes: Mapping[str, int]) -> dict[str, float]:

@@ -25,7 +25,7 @@ fns:
    output_dtype: fp32}}
 outputs: [{{name: S0, dtype: fp32, dims: [M, N], data_transform: ["{reference}"]}}]
 """
-MUTANTS = 6
+MUTANTS = 3
 MAP = "return step.Map(fn=fn_f).apply(E0)"
 
 
