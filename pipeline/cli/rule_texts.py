@@ -38,6 +38,7 @@ _CODES: Mapping[str, str] = {
     "tampered": "Code of the task changed Python, torch or the verifier.",
     "task-function": "A function of the task failed.",
     # stress inputs
+    "stress-undefined": "NaN or infinity on a stress input of small numbers, in float64 too.",
     "stress-overflow": "NaN or infinity on a stress input where the reference gives numbers.",
     "stress-accuracy": "Accuracy is lost on a stress input, and the reference keeps it.",
     "stress-value": "The values differ from the reference's on a stress input.",

@@ -5,9 +5,10 @@ Three kinds, each for one way in which a program may fit the sizes that it was t
 - `primes`: dims are primes where they can be, so that no literal and no split into parts fits them by chance;
 - `equal`: dims share a size where they can, so that a program that tells dims apart by their size is found;
 - `free`: no dim keeps a divisor or a ratio, such as being even, and dims of streams that are the same in all own sets
-  vary too. Dims of elements alone, such as the number of experts, stay: programs name each of them.
+  vary too. Dims that are equal in all own sets differ, where the task's code runs then. Dims of elements alone, such as
+  the number of experts, stay: programs name each of them.
 
-All keep the equalities, sums and products that the own sets have in common; the first two also keep order and divisors.
+All keep the sums and products that the own sets have in common; the first two also keep equalities, order and divisors.
 Whether a task is defined at a set only its code can tell.
 """
 
@@ -28,7 +29,7 @@ Kind = Literal["primes", "equal", "free"]
 KINDS: tuple[Kind, ...] = ("primes", "equal", "free")
 
 _DRAWS = 3
-"""Sets of each kind, from which the first is taken at which the task's code runs."""
+"""Sets of each kind, and as many that leave equalities, from which the first is taken at which the task's code runs."""
 _FURTHER = 8
 """How far beyond the largest own size a dim may be, or the fewest steps that are as far."""
 _STEPS = 5_000
@@ -46,8 +47,8 @@ def held_out_sets(task: Task, kind: Kind, random: Random) -> Iterator[dict[str, 
         if name in task.used_symbols and (len({sizes[name] for sizes in own}) > 1 or (kind == "free" and name in outer))
     )
     given = list(own)
-    for _ in range(_DRAWS if names else 0):
-        found = _Drawing(own, names, kind, random).drawn()
+    for apart in [True] * _DRAWS * (kind == "free") + [False] * _DRAWS if names else ():
+        found = _Drawing(own, names, kind, random, apart).drawn()
         if found is not None and found not in given:
             given.append(found)
             yield found
@@ -61,6 +62,7 @@ class _Drawing:
     names: Sequence[str]
     kind: Kind
     random: Random
+    apart: bool
     left: int = _STEPS
     shared: list[int] = field(default_factory=list)
 
@@ -117,7 +119,7 @@ class _Drawing:
         """Whether two sizes keep what those of all own sets have in common."""
         own = [(sizes[one], sizes[other]) for sizes in self.own]
         x, y = now[one], now[other]
-        if len(own) > 1 and all(a == b for a, b in own):
+        if len(own) > 1 and all(a == b for a, b in own) and not self.apart:
             return x == y
         if self.kind == "free":
             return x != y

@@ -5,6 +5,8 @@ equal, shifted; with bits all set or none, and all elements routed one way. They
 its range, its order, what the reference assumes; where an expression gives the data, what that shows. The reference in
 float64 is the truth. A finding is
 
+- `stress-undefined`: the program gives NaN or infinity, in float64 too, where the reference gives numbers, on inputs no
+  larger than the task's own;
 - `stress-overflow`: the program gives NaN or infinity where the reference, in float32 too, gives numbers;
 - `stress-accuracy`: the program's error is far above that of the reference in float32;
 - `stress-value`: the program computes something else there, in float64 too;
@@ -51,11 +53,14 @@ VARIANTS: Mapping[str, tuple[Change, float]] = {
     "a 10,000th as large": (lambda x: 1e-4 * x, 0.0),
     "all negative": (lambda x: -10 * x.abs() - 1e-3, 0.0),
     "shifted by 1,000": (lambda x: x + 1000, 1.0),
+    "of the other sign": (torch.neg, 0.0),
     "all zero": (torch.zeros_like, 0.0),
     "all equal": (torch.ones_like, 1.0),
 }
 """What happens to numbers, and where in its range a bounded input is set: 0 for the least, 1 for the largest."""
 
+_SMALL = ("a 10,000th as large", "of the other sign", "all zero", "all equal")
+"""Variants of which no number should overflow."""
 _FACTOR = 100.0
 """How far the program's error may exceed the reference's own in float32."""
 _ERROR = 1e-3
@@ -87,7 +92,7 @@ def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
     found: dict[tuple[str, str], Diagnostic] = {}
     for name, (change, level) in VARIANTS.items():
         data = _changed(wide.instance, change, level)
-        for code, message in _troubles(wide, narrow, data, limits):
+        for code, message in _troubles(wide, narrow, data, limits, small=name in _SMALL):
             key = (code, message.partition(" ")[2].partition(" ")[0])  # its output
             if key not in found:
                 equal = code == "stress-value" and _agrees_apart(wide, narrow, data, limits)
@@ -114,7 +119,10 @@ def _agrees_apart(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Li
     return all(code != "stress-value" for code, _ in _troubles(wide, narrow, {**data, **moved}, limits))
 
 
-def _troubles(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Limits) -> Iterator[tuple[str, str]]:
+def _troubles(
+    wide: Case, narrow: Case, data: Mapping[str, Data], limits: Limits, small: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Codes and messages; numbers no larger than the task's own are `small`."""
     rounded_data = {name: tuple(map(_single, parts)) for name, parts in data.items()}
     inputs = wide.instance.use_inputs(rounded_data), narrow.instance.use_inputs(rounded_data)
     try:
@@ -131,7 +139,7 @@ def _troubles(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Limits
     for number, spec in enumerate(wide.instance.task.outputs):
         compared = zip(truth[number], reference[number], precise[number], rounded[number], strict=True)
         for place, parts in enumerate(compared):
-            trouble = _trouble(_slack(wide.instance.task, parts[0]), *map(exact, parts))
+            trouble = _trouble(_slack(wide.instance.task, parts[0]), small, *map(exact, parts))
             if trouble is not None:
                 part = f" (component {place})" if len(truth[number]) > 1 else ""
                 yield trouble[0], f"output {spec.name}{part} {trouble[1]}"
@@ -154,14 +162,15 @@ def _slack(task: Task, truth: Tensor) -> float:
 
 
 def _trouble(
-    slack: float, truth: Tensor, reference: Tensor, precise: Tensor, rounded: Tensor
+    slack: float, small: bool, truth: Tensor, reference: Tensor, precise: Tensor, rounded: Tensor
 ) -> tuple[str, str] | None:
     reliable = None if _all_finite(reference) else reference.isfinite()
-    odd = 0 if _all_finite(rounded) else int((~rounded.isfinite() & (True if reliable is None else reliable)).sum())
-    if odd:
-        return "stress-overflow", (
-            f"has NaN or infinity in {odd} of {quantity(truth.numel(), 'number')}, computed in float32;"
-            " the reference does not"
+    odd = ~rounded.isfinite() & (True if reliable is None else reliable)
+    if bool(odd.any()):
+        both = small and bool((odd & ~precise.isfinite()).any())
+        return "stress-undefined" if both else "stress-overflow", (
+            f"has NaN or infinity in {int(odd.sum())} of {quantity(truth.numel(), 'number')}, computed in float32"
+            f"{' and in float64' if both else ''}; the reference does not"
         )
     own, other = _error(reference, truth, reliable), _error(rounded, truth, reliable)
     # Where the reference's own numbers are what rounding leaves of a sum that cancels, so may the program's be.

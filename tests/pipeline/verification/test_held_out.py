@@ -30,12 +30,13 @@ def claim(task: Any, text: str) -> tuple[dspy.Example, dict[str, str]]:
 
 
 def test_planted_overfits_fall_and_right_programs_pass() -> None:
-    """All of them, in one call; the right ones are proved, and the reasons are lines for people."""
+    """Several, in one call; the right ones are proved, and the reasons are lines for people."""
     told: list[str] = []
-    solutions = [claim(each.task, text) for each in PLANTED.values() for text in (each.right, each.wrong)]
+    planted = [*PLANTED.values()][:4]
+    solutions = [claim(each.task, text) for each in planted for text in (each.right, each.wrong)]
     found = judge(3, told)(solutions, [])
-    assert [each and each.answer for each in found] == ["passed", "failed"] * len(PLANTED)
-    assert [is_proved(each) for each in found] == [True, False] * len(PLANTED)
+    assert [each and each.answer for each in found] == ["passed", "failed"] * len(planted)
+    assert [is_proved(each) for each in found] == [True, False] * len(planted)
     assert all(each is not None and each.reason and "\n" not in each.reason for each in found[1::2])
     assert told == ["8 solutions judged once more, at sizes and inputs that were never used"]
 

@@ -19,7 +19,7 @@ def test_other_sizes_kill_a_literal() -> None:
     """The mutant with the function that divides by 4 passes where M is 4; the sizes that kill it are named."""
     found = scored("literal")
     assert [each.change.partition(" with")[0] for each in found.survivors] == ["`sizes`"]
-    assert "fn_quarter" in found.survivors[0].text and "differs" in found.survivors[0].reason
+    assert "fn_wrong" in found.survivors[0].text and "differs" in found.survivors[0].reason
     assert found.killed > 50 and found.same > 10 and found.score == found.killed / (found.killed + 1)
     assert "killed by `sizes` with M=" in found.render()
 
@@ -28,7 +28,7 @@ def test_stress_kills_a_mutant_that_the_data_hide() -> None:
     """Without the relu, a mutant passes on data from 0 to 1; a relu more is the same function, and is not proved."""
     found = {each.change: each for each in scored("sign").survivors}
     assert set(found) == {"", "`stress: true`, or a `data_gen` with other magnitudes and signs"}
-    assert found[""].text.count("fn_relu") == 2 and found[""].reason.startswith("not proved: ")
+    assert found[""].text.count("fn_right") == 2 and found[""].reason.startswith("not proved: ")
 
 
 def test_mutants_that_a_limit_ends_are_unknown() -> None:

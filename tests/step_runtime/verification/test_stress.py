@@ -68,6 +68,13 @@ def test_what_holds_for_the_inputs_given_only_is_another_value() -> None:
     assert codes(of_rows(reference, apply, 'data_gen: "uniform(0, 2)"'), MAPPED) == {}
 
 
+def test_a_quotient_without_the_epsilon_is_undefined_in_every_precision() -> None:
+    """Where inputs are small, NaN in float64 is no overflow; the same quotient of large numbers is."""
+    norm = "(input_data['E0'] / (input_data['E0'].abs() + 1e-12)).sum(-1)"
+    task = of_rows(norm, "return [(input[0] / input[0].abs()).sum()]", "data_gen: torch.randn")
+    assert "all zero" in codes(task, MAPPED)["stress-undefined"]
+
+
 def test_a_difference_shows_the_numbers() -> None:
     """Those that differ most, with their place."""
     task = of_rows("input_data['E0'].abs().sum(-1)", "return [input[0].sum()]")
