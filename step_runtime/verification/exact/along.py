@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from step_runtime.verification.exact import arithmetic, extremes, facts, truth
 from step_runtime.verification.exact.choices import place_of_one, ranked
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
+from step_runtime.verification.exact.ordered import Ordered, order_of
 from step_runtime.verification.exact.pointwise import absolute, get, sigmoid
 from step_runtime.verification.exact.reductions import (
     dims_of,
@@ -168,7 +170,7 @@ def topk(args: Args, kwargs: Options, result: Result) -> list[Value] | None:
     return [values, places]
 
 
-def sort_rule(args: Args, kwargs: Options, result: Result) -> list[Value] | None:
+def sort_rule(args: Args, kwargs: Options, result: Result) -> list[Value | Ordered] | None:
     """The rule of `sort`."""
     value = value_of(args[0])
     if not value.shape:
@@ -178,9 +180,11 @@ def sort_rule(args: Args, kwargs: Options, result: Result) -> list[Value] | None
     flags = [one for one in args[1:] if isinstance(one, bool)]
     down = bool(flags[-1] if flags else kwargs.get("descending", False))
     stable = bool(kwargs.get("stable", False))
-    name = "stable place" if stable else "sorted place"
-    size = value.shape[dims_of(value, dim)[0]]
-    return list(ranked(value, dim, size, largest=down, name=name))
+    name, along = "stable place" if stable else "sorted place", dims_of(value, dim)[0]
+    plain = functools.cache(lambda: ranked(value, dim, value.shape[along], largest=down, name=name))
+    if not stable and (order := order_of(value, along, descending=down)) is not None:
+        return [Ordered(value.plain(), order, lambda: plain()[0]), Ordered(order.places(), order, lambda: plain()[1])]
+    return list(plain())
 
 
 def cumulative_extreme(least: bool) -> Rule:

@@ -70,13 +70,21 @@ class Decisions:
         counts: The number of outcomes of each decision that was made.
         ranks: Whether the order of rows is decided.
         signs: Whether all signs are; else those of differences within ranked rows only.
+        orders: Whether sorted rows are held by their unsorted numbers; see `ordered`.
         wanted: Whether a rank or a sign was asked for that is left open.
         asked: The mask of what the operator that runs has decided by.
     """
 
-    def __init__(self, outcomes: Mapping[Key, int] | None = None, *, ranks: bool = True, signs: bool = False) -> None:
+    def __init__(
+        self,
+        outcomes: Mapping[Key, int] | None = None,
+        *,
+        ranks: bool = True,
+        signs: bool = False,
+        orders: bool = False,
+    ) -> None:
         self._outcomes = outcomes or {}
-        self.ranks, self.signs = ranks, signs
+        self.ranks, self.signs, self.orders = ranks, signs, orders
         self.counts: dict[Key, int] = {}
         self.wanted = False
         self.asked = 0

@@ -15,7 +15,7 @@ from step_runtime.verification.exact.moves import MOVES
 from step_runtime.verification.exact.operands import Complex, Operand
 from step_runtime.verification.exact.value import WORDS, Unknown, Value
 
-_EACH = frozenset((
+EACH = frozenset((
     "add", "sub", "rsub", "mul", "div", "true_divide", "neg", "reciprocal", "square", "pow", "exp", "log", "sqrt",
     "rsqrt", "sigmoid", "silu", "tanh", "abs", "relu", "gelu", "clamp", "clamp_min", "clamp_max", "maximum", "minimum",
     "where", "masked_fill", "gt", "lt", "ge", "le", "eq", "ne", "logical_not", "bitwise_not", "logical_and",
@@ -64,7 +64,7 @@ def _structured(name: str, args: Args, kwargs: Options, own: Tensor | None, shap
     """The union of the operands' masks in the places where the operator takes them from; None if that is not known."""
     if name in _SHAPED:
         return torch.zeros(WORDS, *shape, dtype=torch.int64)
-    if name in _EACH:
+    if name in EACH:
         parts = [_padded(_masks(one), len(shape) + 1) for one in (*args, *kwargs.values()) if isinstance(one, Value)]
         return functools.reduce(torch.bitwise_or, parts).expand(WORDS, *shape)
     if name == "index":

@@ -6,6 +6,7 @@ shape depends on data, is `Unknown`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +17,13 @@ import torch
 from step_runtime.execution.deadline import Deadline
 from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.complexes import of_complex
+from step_runtime.verification.exact.cuts import Cuts
 from step_runtime.verification.exact.decisions import current
 from step_runtime.verification.exact.dependence import dependent
 from step_runtime.verification.exact.formats import narrowed
 from step_runtime.verification.exact.moves import MOVES, moved
 from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule
+from step_runtime.verification.exact.ordered import Ordered, of_ordered, unordered
 from step_runtime.verification.exact.residues import fingerprint, mixed, symbols
 from step_runtime.verification.exact.value import Unknown, Value, fresh
 
@@ -32,14 +35,18 @@ _LARGEST = 2**26
 class Operators:
     """Evaluates operators; `free` has those that were not followed, in the order of their first use."""
 
-    def __init__(self, table: Mapping[str, Rule], deadline: Deadline | None = None) -> None:
+    def __init__(self, table: Mapping[str, Rule], deadline: Deadline | None = None, cuts: Cuts | None = None) -> None:
         self.free: dict[str, None] = {}
+        self.cuts = cuts
+        self.ranked = False
         self._table = table
         self._deadline = deadline
         self.degree = 0.0
 
-    def run(self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
-        """The result of an operator.
+    def run(
+        self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result, *, point: bool = False
+    ) -> Any:
+        """The result of an operator, with cuts; `point` says whether more may be made there.
 
         Raises:
             Unknown: It is not followed.
@@ -54,14 +61,27 @@ class Operators:
         found = dependent(name, found, args, kwargs, decisions.asked if decisions is not None else 0)
         if any(_logged(one) for one in (*args, *kwargs.values())):
             found = _with_log(found)
-        for one in found if isinstance(found, list | tuple) else [found]:
-            if isinstance(one, Value):
-                if one.data.numel() > _LARGEST:
-                    raise Unknown(f"{one.data.numel() // residues.CHANNELS:,} numbers at once, by the operator {name}")
-                self.degree = max(self.degree, sum(one.degree))
-        return found
+        if isinstance(found, list | tuple):
+            return [self._met(one, name, point=point) for one in found]
+        return self._met(found, name, point=point)
+
+    def _met(self, found: Any, name: str, *, point: bool) -> Any:
+        if isinstance(found, Ordered):
+            self.degree = max(self.degree, sum(found.value.degree))
+        if not isinstance(found, Value):
+            return found
+        if found.data.numel() > _LARGEST:
+            raise Unknown(f"{found.data.numel() // residues.CHANNELS:,} numbers at once, by the operator {name}")
+        self.degree = max(self.degree, sum(found.degree))
+        return found if self.cuts is None else self.cuts.met(found, point=point)
 
     def _found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
+        if any(isinstance(one, Ordered) for one in _flat([*args, *kwargs.values()])):
+            plain = functools.cache(lambda: self.run(target, unordered(args), unordered(kwargs), result))
+            apply = functools.partial(self._found, name, target, result=result)
+            found = of_ordered(name, args, kwargs, result, apply, plain)
+            self.ranked = self.ranked or found is not None
+            return plain() if found is None else found
         if any(isinstance(one, Complex) for one in args):
             return of_complex(name, target, args, kwargs, result)
         if name in MOVES:
@@ -129,6 +149,7 @@ def _logged(operand: Operand) -> bool:
         return any(map(_logged, operand))
     if isinstance(operand, Complex):
         return operand.real.logged or operand.imaginary.logged
+    operand = operand.value if isinstance(operand, Ordered) else operand
     return isinstance(operand, Value) and operand.logged
 
 
@@ -137,7 +158,7 @@ def _with_log(found: Any) -> Any:
         return [_with_log(one) for one in found]
     if isinstance(found, Complex):
         return Complex(_with_log(found.real), _with_log(found.imaginary))
-    return replace(found, logged=True)
+    return replace(found, value=_with_log(found.value)) if isinstance(found, Ordered) else replace(found, logged=True)
 
 
 def _flat(args: Sequence[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ that both are the same function, wherever both are defined, but for an error tha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,6 +22,7 @@ from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.verification.check import Types
 from step_runtime.verification.exact import facts, residues
+from step_runtime.verification.exact.cuts import CHOICES, Cuts
 from step_runtime.verification.exact.decisions import Cover, Decisions, deciding
 from step_runtime.verification.exact.inputs import given
 from step_runtime.verification.exact.operators import Operators
@@ -42,6 +43,10 @@ LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
 _BITS_OF_LAWS = 2
 """That one of several comparisons finds equality may be an error of each."""
+_BITS_OF_CUTS = 4
+"""And so with cuts, of some choices."""
+_LAWS: tuple[residues.Laws, ...] = ("gathered", "linear")
+"""Laws of which cuts are tried."""
 _TRIALS = 6
 """Draws of worlds, at most; a further one is made where the bound of those before is too large."""
 _ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
@@ -97,7 +102,7 @@ class Prover:
         self._instance = instance
         self._limits = limits or Limits()
         self._code = _Code(instance, Functions(instance))
-        self._sides: dict[tuple[int, residues.Laws], _Side] = {}
+        self._sides: dict[Hashable, _Side] = {}
 
     def prove(self, program: Program, types: Types) -> ExactVerdict:
         """The verdict on a program that passes at these sizes."""
@@ -124,7 +129,7 @@ class Prover:
         Raises:
             Unknown: No laws are followed.
         """
-        decisions = Decisions(ranks=False)
+        decisions = Decisions(ranks=False, orders=True)
         first: _Comparison | Unknown
         with deciding(decisions):
             try:
@@ -133,6 +138,10 @@ class Prover:
                     first = self._by_other_laws(program, types, first)
             except Unknown as error:
                 first = error
+        if isinstance(first, _Comparison) and (first.where is not None or first.bits < LEAST_BITS):
+            # Numbers that are equal may differ by their symbols: no rows are ordered as if theirs were distinct.
+            with deciding(Decisions(ranks=False)):
+                first = self._with_cuts(program, types, first)
         if isinstance(first, _Comparison) and first.where is None:
             return first
         for signs in (False, True) if decisions.wanted or isinstance(first, Unknown) else ():
@@ -173,6 +182,44 @@ class Prover:
             if found.where is not None or not 0 < found.bits < wanted:
                 break
         return found
+
+    def _with_cuts(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
+        """The comparison with cut points, of formulas that are too large or too deep; see `cuts`."""
+        for laws in _LAWS if found.logged else _LAWS[:1]:
+            for least, every in CHOICES:
+                try:
+                    bits = self._cut(program, types, laws, least, every=every)
+                except Unknown:
+                    continue
+                if bits >= LEAST_BITS:
+                    return replace(found, where=None, bits=bits)
+        return found
+
+    def _cut(self, program: Program, types: Types, laws: residues.Laws, least: float, *, every: bool) -> int:
+        """The bits of the bound if both are equal with cut points, else 0.
+
+        Raises:
+            Unknown: They are not followed.
+        """
+        bits = 0
+        for number in range(_TRIALS):
+            cuts = Cuts(least, every=every)
+            whole = self._sides.setdefault((number, laws), _Side(self._code, self._limits))
+            with residues.trial(number, laws):
+                with facts.keeping(whole.known):
+                    run = whole.run(program, types, cuts)
+                if not len(cuts.chosen):
+                    return 0
+                key = (number, laws, cuts.chosen.numpy().tobytes())
+                side = self._sides.get(key) or _Side(self._code, self._limits, cuts.chosen)
+                with facts.keeping(side.known):
+                    found, _ = side.against(*run)
+            if found.where is not None:
+                return 0
+            self._sides[key], bits = side, bits + found.bits
+            if not found.bits or bits >= LEAST_BITS + _BITS_OF_CUTS:
+                break
+        return max(0, bits - _BITS_OF_CUTS)
 
     def _decided(self, program: Program, types: Types, *, signs: bool) -> _Comparison:
         """The comparison for all outcomes of the decisions by data, in as many independent trials as its bound takes.
@@ -240,14 +287,15 @@ class _Code:
 class _Side:
     """The reference's formulas in one draw of worlds, computed once, to which programs are compared."""
 
-    def __init__(self, code: _Code, limits: Limits) -> None:
+    def __init__(self, code: _Code, limits: Limits, chosen: torch.Tensor | None = None) -> None:
+        self._cuts = None if chosen is None else Cuts(math.inf, chosen=chosen)
         self._code = code
         self._instance = code.instance
         self._limits = limits
         self._given: Mapping[str, tuple[Value, ...]] | None = None
         self._reference: list[tuple[Value, ...]] | Unknown | None = None
         self._free: dict[str, None] = {}
-        self._degree = 0.0
+        self._degree, self._ranked = 0.0, False
         self.known = facts.Known()
 
     def compared(self, program: Program, types: Types) -> tuple[_Comparison, torch.Tensor]:
@@ -256,11 +304,27 @@ class _Side:
         Raises:
             Unknown: The program or the reference is not followed.
         """
-        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
-        expected = self._expected()
+        self._expected()
+        return self.against(*self.run(program, types))
+
+    def run(self, program: Program, types: Types, cuts: Cuts | None = None) -> tuple[Operators, Sequence[ExactStream]]:
+        """The program's results, and the operators that gave them.
+
+        Raises:
+            Unknown: The program is not followed.
+        """
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds), cuts)
         run = ExactRun(self._instance, self._code.functions, operators, self._inputs())
         with facts.apart():
-            results = run.run(program, [stream for stream in types if stream is not None])
+            return operators, run.run(program, [stream for stream in types if stream is not None])
+
+    def against(self, operators: Operators, results: Sequence[ExactStream]) -> tuple[_Comparison, torch.Tensor]:
+        """The comparison of a run's results.
+
+        Raises:
+            Unknown: The reference is not followed.
+        """
+        expected = self._expected()
         where = self._difference(results, expected)
         free = tuple({**self._free, **operators.free})
         values = [part for parts in (*expected, *(result.parts for result in results)) for part in parts]
@@ -272,8 +336,11 @@ class _Side:
         ]
         half = len(values) // 2
         both = torch.cat(masks[:half], 1) | torch.cat(masks[half:], 1)
-        bits = self._bits(max(self._degree, operators.degree), results)
-        return _Comparison(where, bits, free, any(part.logged for part in values)), both
+        numbers = 64 * sum(math.prod(part.shape) for result in results for part in result.parts)
+        numbers = max(numbers, sum(cuts.count for cuts in (operators.cuts, self._cuts) if cuts is not None))
+        bits = _bits(max(self._degree, operators.degree), numbers)
+        logged, ranked = any(part.logged for part in values), self._ranked or operators.ranked
+        return _Comparison(where, bits, free, logged, ranked), both
 
     def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
         if self._given is None:
@@ -291,10 +358,10 @@ class _Side:
         return self._reference
 
     def _evaluated(self) -> list[tuple[Value, ...]]:
-        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds), self._cuts)
         values = self._inputs()
         found = self._code.reference(values).run(operators, [part for parts in values.values() for part in parts])
-        self._free, self._degree = operators.free, operators.degree
+        self._free, self._degree, self._ranked = operators.free, operators.degree, operators.ranked
         outputs = []
         for stream in self._instance.task.output_types:
             count = len(components_of(stream.dtype))
@@ -320,9 +387,8 @@ class _Side:
                     return f"output {spec.name}{part} at {place}"
         return None
 
-    def _bits(self, degree: float, results: Sequence[ExactStream]) -> int:
-        """The bits of the bound: of two numbers of all, in all worlds together."""
-        numbers = sum(math.prod(part.shape) for result in results for part in result.parts)
-        pairs = 2 * math.log2(max(2, numbers * 64))
-        single = residues.SMALLEST - math.log2(max(2.0, degree))
-        return max(0, int(residues.WORLDS * single - pairs))
+
+def _bits(degree: float, numbers: int) -> int:
+    """The bits of the bound: of two numbers of so many, in all worlds together."""
+    single = residues.SMALLEST - math.log2(max(2.0, degree))
+    return max(0, int(residues.WORLDS * single - 2 * math.log2(max(128, numbers))))

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from step_runtime.base.errors import describe_error
 from step_runtime.verification.exact.operands import Result
 from step_runtime.verification.exact.operators import Operators
+from step_runtime.verification.exact.ordered import unordered
 from step_runtime.verification.exact.value import Unknown, Value, fixed
 
 _FOLLOWED_WHOLE = (
@@ -92,8 +93,8 @@ class Trace:
     steps: Sequence[Step | Tensor | None]
     outputs: Sequence[Any]
 
-    def run(self, operators: Operators, inputs: Sequence[Value]) -> list[Value]:
-        """The outputs for some inputs.
+    def run(self, operators: Operators, inputs: Sequence[Value], points: Set[int] = frozenset()) -> list[Value]:
+        """The outputs for some inputs; `points` are the steps at which cuts may be made.
 
         Raises:
             Unknown: An operator is not followed.
@@ -108,14 +109,14 @@ class Trace:
                 return [given(one) for one in operand]
             return operand
 
-        for step in self.steps:
+        for number, step in enumerate(self.steps, self.inputs):
             if not isinstance(step, Step):
                 found.append(fixed(step) if isinstance(step, Tensor) else step)
                 continue
             args = [given(one) for one in step.args]
             kwargs = {name: given(one) for name, one in step.kwargs.items()}
-            found.append(operators.run(step.target, args, kwargs, step.result))
-        outputs = [given(one) for one in self.outputs]
+            found.append(operators.run(step.target, args, kwargs, step.result, point=number in points))
+        outputs = [unordered(given(one)) for one in self.outputs]
         for one in outputs:
             if not isinstance(one, Value):
                 raise Unknown("a result that is no tensor of real numbers")
@@ -360,7 +361,7 @@ def _simple(found: Trace) -> Trace:
             steps.append(step)
     outputs = given(found.outputs)
     needed: set[int] = set()
-    pending = [*_slots_of(outputs)]
+    pending = [*slots_of(outputs)]
     while pending:
         number = pending.pop()
         if number in needed or number < found.inputs:
@@ -368,7 +369,7 @@ def _simple(found: Trace) -> Trace:
         needed.add(number)
         step = steps[number - found.inputs]
         if isinstance(step, Step):
-            pending += [*_slots_of(step.args), *_slots_of(list(step.kwargs.values()))]
+            pending += [*slots_of(step.args), *slots_of(list(step.kwargs.values()))]
     kept = [
         None if number not in needed else _checked(step) if isinstance(step, Tensor) else step
         for number, step in enumerate(steps, found.inputs)
@@ -376,9 +377,10 @@ def _simple(found: Trace) -> Trace:
     return Trace(found.inputs, kept, outputs)
 
 
-def _slots_of(operand: Any) -> Iterator[int]:
+def slots_of(operand: Any) -> Iterator[int]:
+    """The numbers of the slots in an operand."""
     if isinstance(operand, Slot):
         yield operand.number
     elif isinstance(operand, list | tuple):
         for one in operand:
-            yield from _slots_of(one)
+            yield from slots_of(one)
