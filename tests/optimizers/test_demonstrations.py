@@ -6,8 +6,10 @@ briefly as ever; whoever can be shown nothing is named.
 """
 
 import logging
+import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +21,7 @@ from dspy import lm15
 from optimizers import AdaptiveFewShot, Attempt, Budget, Domain, Entry, Experience, TokenCount
 from optimizers.context_window import Window
 from optimizers.demonstrations import DemoFitter, fitting, set_demos
+from optimizers.filtering import choose_answer, normalized_text, text_length
 from optimizers.sampling import TaskExample
 from optimizers.strategies.base import DemoSet
 from tests.support.scripted_program import Solver, learn, respond, story
@@ -160,9 +163,6 @@ def test_domains_may_show_the_programs_own_fields_instead():
     assert compiled.experience.entries[0].calls == {}
 
 
-# --- which call -------------------------------------------------------------------------------------------
-
-
 def solved(student: dspy.Module, names: str = "a", **options: Any) -> dspy.Module:
     return learn(names, lambda *_: 4, student=student, **options)
 
@@ -196,9 +196,6 @@ def test_a_user_who_switched_traces_off_has_demonstrations_all_the_same():
     with dspy.context(max_trace_size=0, trace=None):
         compiled = compile_pipeline(("easy",), Reader())
     assert len(demos_of(compiled)["sum"]) == 1
-
-
-# --- what is refused --------------------------------------------------------------------------------------
 
 
 def test_a_program_without_predictors_or_with_other_inputs_is_refused():
@@ -327,3 +324,44 @@ def test_the_size_of_a_demonstration_is_estimated_once(program: dspy.Predict) ->
     fitter = DemoFitter(["self"], Budget())
     size = fitter.tokens(program, KNOWN[0])
     assert size > 0 and fitter.tokens(dspy.Predict("question -> answer, more"), KNOWN[0]) == size
+
+
+def choose(answers: list[str], seed: int = 0) -> str:
+    return choose_answer(answers, str.lower, lambda answer: len(answer.strip()), random.Random(seed))
+
+
+def test_the_shortest_group_wins_however_rare():
+    assert choose(["loong"] * 9 + ["ab"]) == "ab"
+
+
+def test_a_groups_representative_is_chosen_by_chance_among_all_its_members():
+    chosen = Counter(choose(["AB", "ab", "aB"], seed) for seed in range(300))
+    assert set(chosen) == {"AB", "ab", "aB"} and min(chosen.values()) > 60
+
+
+def test_the_shortest_member_of_a_group_has_no_advantage():
+    key, length = (lambda answer: "one group"), len
+    chosen = {choose_answer(["a", "aaaa"], key, length, random.Random(seed)) for seed in range(20)}
+    assert chosen == {"a", "aaaa"}
+
+
+def test_of_equal_lengths_the_first_sampled_wins():
+    assert choose(["xy", "ab", "cd"]) == "xy"
+
+
+def test_the_same_seed_chooses_the_same():
+    assert len({choose(["AB", "ab", "aB"], 7) for _ in range(9)}) == 1
+
+
+def test_answers_without_a_key_stand_alone():
+    assert choose_answer(["aa", "a"], lambda _: None, len, random.Random(0)) == "a"
+
+
+def test_no_candidate_is_refused():
+    with pytest.raises(ValueError, match="no answer"):
+        choose([])
+
+
+def test_defaults_ignore_layout():
+    assert normalized_text({"b": "x  y\n", "a": 1}) == normalized_text({"a": "1", "b": " x y"})
+    assert text_length({"code": "  one\n\n\ntwo  \n"}) == (2, 6)

@@ -2,11 +2,20 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
 
+import dspy
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from optimizers import Experience, pass_at_k
-from tests.support.scripted_program import ScriptedEngine, answer, learn, tasks
+from optimizers import Experience, TokenCount, pass_at_k
+from optimizers.jsonable import to_jsonable
+from tests.support.scripted_program import Heard, ScriptedEngine, answer, learn, tasks
 
 
 def some(task: str, demos: tuple[str, ...], visit: int) -> int:
@@ -129,3 +138,63 @@ class OnlyAt(ScriptedEngine):
             return answer(f"right {task}" if right and request.config.temperature == temperature else "wrong")
 
         super().__init__(lambda *_: 1, 4, say)
+
+
+class Point(BaseModel):
+    x: int
+
+
+class Holder(BaseModel):
+    held: Any
+
+
+def test_values_of_any_kind_become_jsonable() -> None:
+    value = {"p": Point(x=1), "e": dspy.Example(a=Point(x=2)), "s": {2, 1}, "t": (1, None), 3: b"x"}
+    out = to_jsonable(value)
+    assert (out["p"], out["e"], out["s"], out["t"]) == ({"x": 1}, {"a": {"x": 2}}, [1, 2], [1, None])
+    assert json.dumps(out) and to_jsonable(Heard) == str(Heard)
+    assert to_jsonable(Holder(held=len)) == "held=<built-in function len>"
+
+
+def test_a_token_count_keeps_its_columns_that_are_not_zero() -> None:
+    assert to_jsonable({"solve": TokenCount(calls=2, usd=0.5)}) == {"solve": {"calls": 2, "usd": 0.5}}
+
+
+def test_sets_are_in_the_order_of_their_text() -> None:
+    assert to_jsonable({"b", "a", "c"}) == ["a", "b", "c"]
+
+
+def test_arrays_are_their_elements_and_none_is_left_out():
+    """Tasks are named by this text, and the text of a long array omits its middle."""
+    assert to_jsonable({"x": np.array([[1, 2], [3, 4]]), "n": np.int64(5)}) == {"x": [[1, 2], [3, 4]], "n": 5}
+    one, other = np.zeros(5_000), np.zeros(5_000)
+    other[2_500] = 1.0
+    assert str(one) == str(other) and to_jsonable(one) != to_jsonable(other)
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_it_equals_the_enumeration_of_all_draws(n):
+    for c in range(n + 1):
+        for k in range(1, n + 1):
+            draws = list(combinations(range(n), k))
+            share = Fraction(sum(min(draw) < c for draw in draws), len(draws))
+            assert pass_at_k(n, c, k) == float(share)
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
+def test_its_ends_are_exact(nc):
+    n, c = nc
+    assert pass_at_k(n, c, 1) == c / n
+    assert pass_at_k(n, c, n) == float(c > 0)
+
+
+@given(st.integers(2, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n - 1))))
+def test_it_grows_with_k(nck):
+    n, c, k = nck
+    assert pass_at_k(n, c, k) <= pass_at_k(n, c, k + 1)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(0, 0, 1), (3, 4, 1), (3, -1, 1), (3, 1, 4), (3, 1, 0)])
+def test_what_is_not_a_draw_is_refused(n, c, k):
+    with pytest.raises(ValueError, match="pass@k"):
+        pass_at_k(n, c, k)

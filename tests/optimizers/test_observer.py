@@ -1,5 +1,6 @@
 """Listeners hear a whole run in the thread that called `compile`."""
 
+import sys
 import threading
 from typing import Any
 
@@ -9,7 +10,8 @@ from dspy import lm15
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMAuthError
 
-from tests.support.scripted_program import Heard, ScriptedEngine, failing, learn, shown_two, some
+from optimizers.progress import watched
+from tests.support.scripted_program import Heard, ScriptedEngine, failing, learn, shown_two, some, tasks
 
 
 def test_listeners_hear_everything_in_the_calling_thread():
@@ -78,3 +80,26 @@ def test_a_callback_that_fails_is_named_and_ignored(caplog):
     with dspy.context(callbacks=[Failing()]):
         assert learn("a", some, engine=ScriptedEngine(some, 4)).experience.solved == ("a",)
     assert "on_evaluate_start of Failing failed: boom" in caplog.messages
+
+
+def test_every_iteration_has_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its samples, the tasks solved and the tokens; a validation has one, too; nothing is written on stdout."""
+    learn("abx", some, display_progress=True, compiling={"valset": tasks("b")})
+    out, err = capsys.readouterr()
+    assert not out and "1: None: 100%" in err and "12/12" in err and "solved=2/3" in err
+    assert "validation of H_2: 100%" in err and "tokens=" in err
+
+
+def test_there_is_a_bar_where_somebody_sees_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not where the output is a file, nor where it is switched off."""
+    assert not watched()
+    learn("a", some)
+    monkeypatch.setattr("optimizers.driver.watched", lambda: True)
+    learn("a", some, display_progress=False)
+    assert not capsys.readouterr().err
+    learn("a", some)
+    assert "1: None" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert watched()

@@ -1,5 +1,6 @@
 """Samples of one seed are the same whatever the threads; a failure and a wrong answer are different things."""
 
+import random
 import threading
 import time
 from dataclasses import replace
@@ -8,9 +9,14 @@ from typing import Any
 import dspy
 import pytest
 from dspy import lm15
+from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMServerError
 
 from optimizers import Domain, MetricError
+from optimizers.attempt import Attempt
 from optimizers.call_seeds import derive_seed
+from optimizers.completion_batches import BatchMember, CompletionBatches
+from optimizers.iteration_counts import Trials
+from optimizers.strategies.base import Trial
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, learn, some
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -165,3 +171,119 @@ def test_the_metric_runs_in_the_worker_right_after_the_sample():
 
     learn("ab", some, metric=metric, threads=4)
     assert threading.get_ident() not in threads and threads
+
+
+ALONE = ["alone"]
+
+
+class Server:
+    """Answers a request for `n` with as many completions, or raises."""
+
+    def __init__(self, *given: str, error: Exception | None = None) -> None:
+        self.given, self.error, self.asked = given, error, []  # type: ignore[var-annotated]
+
+    def __call__(self, **settings: Any) -> list[str]:
+        self.asked.append(settings.get("n"))
+        if not settings:
+            return ALONE
+        if self.error is not None:
+            raise self.error
+        return list(self.given)
+
+
+def members(batches: CompletionBatches, places: tuple[int, ...] = (0, 1, 2)) -> list[BatchMember]:
+    joined = [batches.join("key", places, place, {"n": len(places)}) for place in places]
+    return [member for member in joined if member is not None]
+
+
+def test_each_sample_takes_the_completion_of_its_place_from_one_request() -> None:
+    """Whatever the others' order; only its first request is shared."""
+    server, (first, second, third) = Server("x", "y", "z"), members(CompletionBatches(3))
+    assert [first(server, "p", {}), third(server, "p", {}), second(server, "p", {})] == [["x"], ["z"], ["y"]]
+    assert server.asked == [3]
+    assert first(server, "p", {}) == ALONE and server.asked == [3, None]
+
+
+def test_a_sample_whose_request_differs_asks_alone() -> None:
+    """And so does one whose completion the server left out."""
+    server, (first, second, third) = Server("x", "y"), members(CompletionBatches(3))
+    assert first(server, "p", {}) == ["x"]
+    assert second(server, "other", {}) == ALONE and third(server, "p", {}) == ALONE
+    assert server.asked == [3, None, None]
+
+
+def test_a_refusal_ends_batching_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Everybody asks alone, and nobody joins a batch any more."""
+    batches = CompletionBatches(3)
+    server = Server(error=LMInvalidRequestError(model="m", message="only 1"))
+    assert [member(server, "p", {}) for member in members(batches)] == [ALONE] * 3
+    assert batches.join("key", (0, 1), 0, {"n": 2}) is None
+    batches.refuse(ValueError())
+    assert len(caplog.records) == 1 and "does not accept n=3" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [LMServerError, ContextWindowExceededError])
+def test_a_failure_of_the_one_request_is_that_of_every_member(kind: Any) -> None:
+    """It says nothing about batches, so that later ones are made."""
+    batches = CompletionBatches(2)
+    server = Server(error=kind(model="m", message="down"))
+    for member in members(batches, (0, 1)):
+        with pytest.raises(kind):
+            member(server, "p", {})
+    assert server.asked == [2] and batches.join("next", (0, 1), 0, {"n": 2}) is not None
+
+
+def test_a_leader_that_makes_no_request_leaves_the_others_to_ask_alone() -> None:
+    """A batch whose members are all done is dropped."""
+    batches, server = CompletionBatches(2), Server("x", "y")
+    first, second = members(batches, (0, 1))
+    first.leave()
+    assert second(server, "p", {}) == ALONE
+    second.leave()
+    assert batches._batches == {}
+
+
+def test_a_single_sample_is_not_batched() -> None:
+    """There is nobody to share with."""
+    assert CompletionBatches(4).join("key", (3,), 3, {"n": 1}) is None
+
+
+def attempt(task: str, score: float | None, answer: str = "", **fields: Any) -> Attempt:
+    place = {"iteration": 0, "task": 0, "task_key": task, "temperature": 0.4, "sample": 0, "seed": 0}
+    outputs = {"answer": answer} if answer else {}
+    return Attempt(**place | {"outputs": outputs, "score": score, "passed": score == 1.0} | fields)
+
+
+def closeness(attempt: Attempt) -> float:
+    return attempt.score or 0.0
+
+
+FIRST = [
+    attempt("a", 0.25, "far"),
+    attempt("a", 0.5, "near", sample=3),
+    attempt("a", 0.5, "near, later", sample=4),
+    attempt("a", 0.5, "near, hotter", temperature=1.0),
+    attempt("a", 1.0, "right"),
+    attempt("a", None),
+    attempt("b", 0.0),
+]
+
+
+def test_the_closest_wrong_answer_represents_a_task() -> None:
+    """An attempt without an answer counts for nothing; the mean reward is over scored ones."""
+    for seed in range(5):
+        trials = Trials(closeness)
+        for each in random.Random(seed).sample(FIRST, len(FIRST)):
+            trials.add(each)
+        assert trials.nearest_misses == {} and trials.finished == [], "nothing changes within an iteration"
+        trials.finish_iteration({"a": ("x",), "b": (), "c": ()})
+        assert trials.nearest_misses == {"a": {"answer": "near"}}
+        assert trials.finished == [Trial("a", ("x",), 0.55), Trial("b", (), 0.0), Trial("c", (), 0.0)]
+
+
+def test_a_later_miss_replaces_one_that_is_not_closer() -> None:
+    trials = Trials(closeness)
+    for score, text, expected in ((0.5, "one", "one"), (0.5, "two", "two"), (0.4, "three", "two")):
+        trials.add(attempt("a", score, text))
+        trials.finish_iteration({"a": ()})
+        assert trials.nearest_misses["a"] == {"answer": expected}

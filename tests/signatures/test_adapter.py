@@ -10,13 +10,16 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
-from signatures.adapter import YAMLAdapter, render_task
-from signatures.requests import Guard, Propose
+from signatures import ANSWERS, YAMLAdapter
+from signatures.adapter import render_task
+from signatures.requests import Guard, Propose, Refine
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
+from tests.support.samples import general
 from tests.support.scripted_answers import RIGHT, scripted, task
 
 ADAPTER = YAMLAdapter()
+
 SECRET = "return E0  # the oracle's"
 
 
@@ -136,3 +139,24 @@ def test_formats_are_explained_where_a_task_names_them() -> None:
     shown = render_task(mixed)
     assert shown.startswith("# Number formats: fp32, bf16. Types of different formats differ")
     assert loads_task(f"{shown}\n") == loads_task(mixed.statement) and shown.endswith(mixed.statement.rstrip())
+
+
+ASKING: list[tuple[type[dspy.Signature], dict[str, str], str, str]] = [
+    (Propose, {}, "impl", "STeP program"),
+    (Guard, {"input_impl": "a = E0"}, "output_impl", "Copy"),
+    (Refine, {"input_impl": "a = E0", "diagnostics": "1:5: name: unknown"}, "output_impl", "Repair"),
+]
+
+
+@pytest.mark.parametrize(("signature", "texts", "asked", "word"), ASKING)
+def test_a_request_shows_every_input_in_order_and_asks_for_the_program(
+    signature: type[dspy.Signature], texts: dict[str, str], asked: str, word: str
+) -> None:
+    """One program is asked for, under a name that programs are extracted from; the task is YAML, texts stay."""
+    assert list(signature.input_fields) == ["task", *texts] and list(signature.output_fields) == [asked]
+    assert asked in ANSWERS and word in signature.instructions
+    request = YAMLAdapter().format(signature, [], {"task": general(), **texts})[-1]["content"]
+    places = [request.index(f"[[ ## {name} ## ]]") for name in signature.input_fields]
+    assert places == sorted(places)
+    assert "func_name: fn_sum" in request and all(text in request for text in texts.values())
+    assert f"[[ ## {asked} ## ]]" in request[places[-1] :]

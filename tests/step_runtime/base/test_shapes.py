@@ -11,12 +11,16 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from step_runtime import RuleError, Scalar, Stream
-from step_runtime.base.shapes import as_dim, evaluate, format_dim, torch_shape, try_evaluate
-from step_runtime.base.types import StreamType, parse_dim
+from step_runtime import RuleError, Stream
+from step_runtime.base.functions import DeclaredFn, Fn
+from step_runtime.base.shapes import as_dim, evaluate, format_dim, routed_dim, torch_shape, try_evaluate
+from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple, parse_dim
+from step_runtime.base.units import measure_at, symbolic_measure
 
 M, N, K = sympy.symbols("M N K")
+
 SYMBOLS = {"M": M, "N": N, "K": K}
+
 SIZES = {"M": 5, "N": 7, "K": 10}
 
 
@@ -66,6 +70,7 @@ def test_dims_are_written_as_programs_write_them(dim: Any, text: str) -> None:
 
 
 OPERATORS = [operator.add, operator.mul, operator.truediv, operator.sub]
+
 dims = st.recursive(
     st.one_of(st.sampled_from([M, N, K]), st.integers(1, 4).map(sympy.Integer)),
     lambda inner: st.builds(lambda op, a, b: op(a, b), st.sampled_from(OPERATORS), inner, inner),
@@ -114,3 +119,67 @@ def test_a_streams_rank_fits_its_shape(rank: int, shape: list[Any]) -> None:
     """A stream declared with a rank of its own is refused."""
     with pytest.raises(RuleError, match="rank"):
         Stream("E0", Scalar(), rank, shape)
+
+
+D, M, N, L = sympy.symbols("D M N L")
+
+F = Scalar("float")
+
+AT = {"D": 16, "M": 5, "N": 7, "L": 3}
+
+
+def bits_of_scalar(name: str) -> int:
+    return {"float": 32}[name]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [
+        (F, 32),
+        (Buffer(F, [D]), 32 * D),
+        (Buffer(F, [D, M]), 32 * D * M),
+        (Multihot("float", L), L),
+        (Buffer(Multihot("float", L), [M]), L * M),
+        (STuple((F, Buffer(F, [D]), Multihot("float", L))), 32 + 32 * D + L),
+    ],
+)
+def test_bits_of_an_element(dtype: DType, bits: sympy.Expr) -> None:
+    """A number takes those of its type, a Multihot one for each place, a tuple those of its components."""
+    assert sympy.expand(symbolic_measure(bits_of_scalar).bits(dtype) - bits) == 0
+    assert measure_at(AT, bits_of_scalar).bits(dtype) == sympy.sympify(bits).subs(AT)
+
+
+def test_elements_of_a_stream_are_the_product_of_its_dims() -> None:
+    """A routed dim counts as its bound."""
+    assert symbolic_measure(bits_of_scalar).elements(StreamType(F, (D, M, N))) == D * M * N
+    routed = StreamType(F, (D, routed_dim(0)))
+    assert measure_at({**AT, "routed.0": 4}, bits_of_scalar).elements(routed) == 64
+
+
+class Doubling(Fn):
+    def apply(self, *args: Any) -> Any:
+        return [2 * args[0][0]]
+
+
+class Summing(Doubling):
+    def getInit(self) -> Any:
+        return [0]
+
+
+def test_a_function_with_an_initial_state_is_stateful() -> None:
+    """What runs decides, and is all that can be traced."""
+    plain, folding = Doubling("d", F, F), Summing("s", F, F)
+    assert (plain.stateful, folding.stateful) == (False, True)
+    assert plain.sources() == (plain.apply,)
+    assert folding.sources() == (folding.apply, folding.getInit)
+    with pytest.raises(TypeError, match="function d carries no state"):
+        plain.getInit()
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_declared_function_has_its_programs_name_and_no_code(stateful: bool) -> None:
+    """Only the declaration says whether it folds."""
+    fn = DeclaredFn("fn_sum", "Sum", (F, F), stateful=stateful)
+    assert (fn.label, fn.stateful, repr(fn)) == ("fn_sum", stateful, "fn_sum: fp32 -> fp32")
+    with pytest.raises(TypeError, match="function fn_sum has no code to run"):
+        fn.apply([])

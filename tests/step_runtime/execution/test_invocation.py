@@ -1,6 +1,8 @@
-"""What an author's function returns is held to its declaration: components, layouts and kinds."""
+"""What an author's function returns is held to its declaration: components, layouts and kinds, and its time."""
 
+import time
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 import step_runtime as step
 from step_runtime.base.errors import TaskCodeError
 from step_runtime.execution.applier import Applier
+from step_runtime.execution.deadline import PATIENCE, Deadline
 from tests.support.element_functions import SIZES, Given, V, drawn
 from tests.support.streams import Apply, D, F, K, M, N, Sum, counted
 
@@ -58,3 +61,19 @@ def test_a_wrong_function_is_reported_by_name_component_and_shapes(name: str) ->
     with pytest.raises(TaskCodeError) as caught:
         Applier(torch.float64).map(Given(body, V, V), drawn(V, (5,)), 1, SIZES)
     assert "function given" in str(caught.value) and quoted in str(caught.value)
+
+
+def test_processor_time_that_is_used_up_is_named() -> None:
+    """With the limit that was set."""
+    deadline = Deadline.after(0.01)
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end:
+        pass
+    assert deadline.passed() == "0.01 s of processor time"
+
+
+def test_time_that_passes_elsewhere_does_not_count() -> None:
+    """Until the clock has gone much further."""
+    assert Deadline(5.0, time.thread_time() + 5.0, inf, 0.0).passed() is None
+    assert Deadline(5.0, inf, time.monotonic() - 1, 0.0).passed() == f"{PATIENCE * 5} s by the clock"
+    assert Deadline.at(time.monotonic() + 600).passed() is None

@@ -4,16 +4,27 @@ Invariants: a form that is accepted gives the graph that its plain spelling give
 executed; a form that the language lacks is one finding with place, text and hint.
 """
 
-import pytest
+import ast
+from typing import Any
 
-from tests.support.samples import Mistake, assert_reported, check
+import pytest
+import sympy
+
+from step_runtime import Limits
+from step_runtime.language.parser import parse
+from step_runtime.language.static_values import UNKNOWN, StreamRef, are_streams, integer, is_unknown, kind, too_large
+from step_runtime.verification.instance import TaskInstance
+from tests.support import samples
+from tests.support.samples import Mistake, assert_reported, check, general_scope
 
 SQUARE = "E4 = step.Map(fn=fn_square).apply(E0)\nreturn E4"
+
 EXPERTS = """a, b, c = step.Partition(N=3).apply((E3, E2))
 d = step.Map(fn=fn_a).apply(a)
 e = step.Map(fn=fn_b).apply(b)
 f = step.Map(fn=fn_c).apply(c)
 return d, e, f"""
+
 REPEAT = "return step.Repeat(n=N).apply(E0)"
 
 SAME = {
@@ -175,3 +186,72 @@ MISTAKES = [
 def test_a_mistake_is_reported_with_place_text_and_hint(mistake: Mistake) -> None:
     """Every statement that the language lacks is reported once, where it stands, with a hint."""
     assert_reported(mistake)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1, 2], "a list of 2 values"),
+        ((), "a tuple of 0 values"),
+        (general_scope().fns["fn_sum"], "the function fn_sum"),
+        (3, "the int 3"),
+        (sympy.Integer(4), "the int 4"),
+        (sympy.Symbol("M") + 1, "the dim M + 1"),
+        (StreamRef(0), "a stream"),
+    ],
+)
+def test_a_value_is_named_by_its_kind(value: Any, words: str) -> None:
+    """A constant expression is an int, whatever computed it."""
+    assert kind(value) == words
+
+
+def test_what_is_unknown_at_any_depth_makes_the_whole_unknown() -> None:
+    """Lists that hold themselves are looked into once; the length of each is spent."""
+    spent: list[int] = []
+    loop: list[Any] = [1]
+    loop.append(loop)
+    assert not is_unknown(loop, spent.append) and not is_unknown([(1, [2])], spent.append)
+    assert spent == [2, 1, 2, 1]
+    loop.append((3, [UNKNOWN]))
+    assert is_unknown(loop, spent.append) and is_unknown(UNKNOWN, spent.append)
+
+
+def test_streams_are_a_sequence_of_streams_alone() -> None:
+    """Neither nothing, nor a single stream, nor a mixture."""
+    one, other = StreamRef(0), StreamRef(1)
+    assert are_streams([one, other]) and are_streams((one,))
+    assert not any(map(are_streams, ([], one, [one, 2], [[one]])))
+
+
+@pytest.mark.parametrize(("op", "result"), [(ast.Add(), 5), (ast.Sub(), -9), (ast.Mult(), -14), (ast.FloorDiv(), -1)])
+def test_ints_are_computed_as_python_does(op: ast.operator, result: int) -> None:
+    """Division rounds down, also of negative numbers."""
+    assert integer(op, -2, 7) == result
+
+
+def test_a_huge_int_is_described_by_its_bits() -> None:
+    """Its digits are never written out."""
+    assert too_large(2**70_000) == "an int of 70001 bits; the limit is 63"
+
+
+def test_every_bound_of_the_walk_is_reported_with_figure_and_limit() -> None:
+    """Source length, nesting, steps and primitives are refused with what was found and what may be."""
+    limits = Limits(characters=500, depth=12, steps=200, primitives=20)
+    texts = {
+        "the program has 1,200 characters; the limit is 500": "E0\n" * 400,
+        "the program's syntax nests 15 deep; the limit is 12": "x = " + "[" * 12 + "]" * 12,
+        "the program takes 1,003 steps or more to unroll; the limit is 200": "x = range(1000)",
+        "21 primitives or more; the limit is 20": "for i in range(30):\n    E0 = step.Identity().apply(E0)",
+        "50 streams of one Partition or more; the limit is 20": "x = step.Partition(N=50).apply((E3, E2))",
+    }
+    for message, text in texts.items():
+        found = parse(text, general_scope(), limits)[1]
+        ((stage, full),) = [(d.stage, d.message) for d in found]
+        assert stage == "limits" and full.startswith(f"{message} (Limits.") and ", --limit-" in full
+
+
+def test_a_program_is_parsed_in_the_scope_of_each_set_of_sizes() -> None:
+    """`M_value` is the size at hand: one text unrolls to other graphs at other sizes."""
+    text = "for i in range(M_value):\n    E0 = step.Identity().apply(E0)\nreturn E0"
+    scopes = [TaskInstance(samples.general(), sizes).scope for sizes in samples.general().size_sets()]
+    assert [len(parse(text, scope)[0].nodes) for scope in scopes] == [5, 6]

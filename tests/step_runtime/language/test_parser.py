@@ -14,8 +14,10 @@ from step_runtime import Verifier, loads_task, verify
 from step_runtime.language.parser import parse
 from tests.support import samples
 from tests.support.samples import Mistake, assert_reported, check, general_scope, general_verifier
+from tests.support.scripted_answers import RIGHT, task
 
 PROGRAM = "E4 = step.Map(fn=fn_square).apply(E0)\nreturn E4\n"
+
 BROKEN = "E4 = step.Map(fn=fn_sqare).apply(E0)\nreturn E4\n"
 
 MISTAKES = [
@@ -283,6 +285,7 @@ PIECES = [
     "E0",
     "None",
 ]
+
 SPACES = [" ", "\n", "\t", "    ", "\\\n"]
 
 
@@ -301,3 +304,71 @@ def _assert_places(text: str) -> None:
             assert 1 <= finding.span.line <= len(lines) + 1 and finding.span.column >= 1
             if finding.span.line <= len(lines):
                 assert finding.span.column <= len(lines[finding.span.line - 1]) + 2
+
+
+def test_a_mistake_does_not_hide_the_next_nor_make_up_others() -> None:
+    """All independent mistakes of a program are reported, and none that only follows from another."""
+    program = (
+        "a = torch.exp(E0)\n"
+        "b = step.Map(fn=fn_square).apply(a)\n"
+        "c = [step.Map(fn=f).apply(s) for f, s in zip(experts, [b, b, b])]\n"
+        "d = step.Map(fn=fn_sqare).apply(E3)\n"
+        "e = step.Zip().apply((d, b))\n"
+        "return c, e"
+    )
+    _, found = check(program)
+    assert [(d.code, d.span and d.span.line) for d in found] == [("call", 1), ("name", 4)]
+
+
+def test_a_mistake_in_a_loop_is_reported_once() -> None:
+    """However often a loop meets one mistake, it is one finding."""
+    _, found = check("for i in range(20):\n    x = step.Map(fn=fn_foo).apply(E0)\nreturn E0")
+    assert [(d.code, d.span and d.span.line) for d in found] == [("name", 2)]
+
+
+def test_no_more_is_reported_than_anyone_would_read() -> None:
+    """Thousands of mistakes end the walk after a hundred reports."""
+    _, found = check("E0.x\n" * 3000)
+    assert len(found) == 100
+
+
+JUDGE = Verifier(task())
+
+FOREIGN = {
+    "for i in range(0):\n    __import__('os').system('x')\n": "statement",
+    "for i in []:\n    x = __import__\n": "name",
+    "for i in range(0):\n    for j in range(2):\n        import os\n": "statement",
+    "for i in range(0):\n    i.append(lambda: 1)\n": "expression",
+    "for i in range(0):\n    x = 'SYSTEM: obey'\n": "expression",
+    "for i in range(0):\n    x = step.open('a').apply(E0)\n": "call",
+    "for i in range(0):\n    x = step.Map(fn=fn_mul, junk=1).apply(E0)\n": "config",
+    "for i in range(0):\n    x: exec('x') = 3\n": "statement",
+    "for E0[open('x')] in range(0):\n    a = E0\n": "assign",
+    "for i in range(0):\n    return open('x')\n": "call",
+    "xs = [open('x') for i in range(0)]\n": "call",
+    "xs = [i for i in range(0) for j in open('x')]\n": "call",
+    "xs = [i for i in range(0) for j in [] if exec('x')]\n": "comprehension",
+    "xs = [[exec('x') for i in range(0)] for j in range(1)]\n": "call",
+}
+
+KNOWN = [
+    "for i in range(0):\n    a = step.Map(fn=fn_mul).apply((E0, E0))\n",
+    "xs = [step.Copy().apply(x) for x in []]\n",
+    "for s in []:\n    '''text'''\n    t = s\n    for u in t:\n        v = [w for w in u]\n        v.append(t)\n",
+    "xs = []\nfor i in range(0):\n    xs.append(step.Repeat(n=M * N_value).apply(E0)[i - 1][0:2])\n",
+    "for i in range(0):\n    [a, *b] = zip(range(len(i)), [*i, -1])\n",
+]
+
+
+@pytest.mark.parametrize("code", FOREIGN)
+def test_foreign_code_in_a_loop_over_nothing_is_reported(code: str) -> None:
+    """With its place, as where the loop runs."""
+    verdict = JUDGE.verify(code + RIGHT)
+    assert (verdict.stage, verdict.diagnostics[0].code) == ("parse", FOREIGN[code])
+    assert verdict.diagnostics[0].span is not None
+
+
+@pytest.mark.parametrize("code", KNOWN)
+def test_a_loop_over_nothing_may_hold_the_language(code: str) -> None:
+    """Its values are not known, so that no more is asked of it."""
+    assert JUDGE.verify(code + RIGHT).passed

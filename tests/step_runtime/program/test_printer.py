@@ -9,14 +9,20 @@ from pathlib import Path
 import pytest
 
 from step_runtime import load_task, loads_task, verify
+from step_runtime.base.errors import Span
 from step_runtime.language.parser import parse
+from step_runtime.primitives import PRIMITIVES
+from step_runtime.program.graph import Node, Program
+from step_runtime.program.limits import PART, held, part_size, pipelined
 from step_runtime.program.printer import print_primitive, print_program
 from step_runtime.tasks.scope import static_scope
 from tests.step_runtime.language.test_evaluator import SAME
 from tests.support.paths import PROJECT
 from tests.support.samples import GENERAL_SOLUTION, general_scope
+from tests.support.small_tasks import of_scalars
 
 DATA = PROJECT / "data"
+
 ORACLES = sorted((DATA / "oracles").glob("*/*.step"))
 
 CONFIGURATIONS = [
@@ -95,3 +101,64 @@ def test_a_printed_program_verifies_as_it_did() -> None:
     task = load_task(DATA / "tasks" / "etoe" / "2.yaml")
     program, _ = parse((DATA / "oracles" / "etoe" / "2.step").read_text(), static_scope(task))
     assert verify(task, print_program(program)).passed
+
+
+COPY, IDENTITY, ZIP = (PRIMITIVES[name]() for name in ("Copy", "Identity", "Zip"))
+
+PROGRAM = Program(
+    ("E0", "E1"),
+    (Node(COPY, (0,), (2, 3)), Node(IDENTITY, (1,), (4,)), Node(ZIP, (2, 2), (5,)), Node(IDENTITY, (3,), (6,))),
+    (5,),
+    {2: "left"},
+)
+
+
+def test_a_stream_has_the_text_s_name_else_the_task_s_else_its_number() -> None:
+    """Inputs that a text does not rename keep the task's names."""
+    assert [PROGRAM.name(stream) for stream in (0, 2, 3)] == ["E0", "left", "stream 3"]
+
+
+def test_every_use_of_a_stream_counts() -> None:
+    """A node that takes one stream twice consumes it twice; an unused stream has no entry."""
+    uses = PROGRAM.consumers()
+    assert {stream: len(nodes) for stream, nodes in uses.items()} == {0: 1, 1: 1, 2: 2, 3: 1}
+    assert uses[2] == [PROGRAM.nodes[2]] * 2
+
+
+def test_live_nodes_are_those_that_a_result_depends_on() -> None:
+    """Last first, without what is computed for nothing."""
+    assert list(PROGRAM.live_nodes()) == [PROGRAM.nodes[2], PROGRAM.nodes[0]]
+
+
+def test_places_and_names_do_not_make_another_program() -> None:
+    """Equality is that of inputs, nodes and results alone."""
+    moved = tuple(Node(node.op, node.inputs, node.outputs, Span(9, 1, 9, 2)) for node in PROGRAM.nodes)
+    assert Program(PROGRAM.inputs, moved, PROGRAM.results) == PROGRAM
+    assert Program(PROGRAM.inputs, moved[:2], PROGRAM.results) != PROGRAM
+
+
+SCOPE = static_scope(of_scalars({"f": ("input[0]", 1), "g": ("state[0] + input[0]", 0)}, "input_data['E0']"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = step.Map(fn=fn_f).apply(E0)\nreturn step.Accum(fn=fn_g, b=1).apply(a)", {0: 1}),
+        ("a = step.Map(fn=fn_f).apply(step.Map(fn=fn_f).apply(E0))\nreturn step.Accum(fn=fn_g, b=1).apply(a)",
+         {0: 2, 1: 2}),
+        ("a = step.Map(fn=fn_f).apply(E0)\nreturn step.Scan(fn=fn_g, b=1).apply(a)", {}),
+        ("a = step.Map(fn=fn_f).apply(E0)\nreturn a, step.Accum(fn=fn_g, b=1).apply(a)", {}),
+        ("a, b = step.Copy().apply(step.Map(fn=fn_f).apply(E0))\nreturn a, step.Accum(fn=fn_g, b=1).apply(b)", {}),
+    ],
+)  # fmt: skip
+def test_only_what_nothing_else_reads_is_pipelined(text: str, expected: dict[int, int]) -> None:
+    """Through several Maps; not into a Scan, a result or a Copy."""
+    program, _ = parse(text, SCOPE)
+    assert pipelined(program) == expected
+
+
+def test_a_part_is_of_bounded_size_where_the_outer_dims_allow() -> None:
+    """One place of the largest dim at least."""
+    assert part_size(PART, (4, 8)) == 8 and held(PART, (4, 8)) == PART
+    assert part_size(16 * PART, (4, 64)) == 4 and held(16 * PART, (4, 64)) == PART
+    assert part_size(16 * PART, (1, 2)) == 1 and held(16 * PART, (1, 2)) == 8 * PART
