@@ -16,6 +16,7 @@ from sympy import Expr
 from optimizers import Attempt
 from pipeline.base.choices import ProposerKind
 from pipeline.base.text import counted
+from pipeline.record.attempt_table import failed_at
 from pipeline.reporting.failures import Failure, nearest_failures
 from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import STAGES
@@ -252,7 +253,7 @@ def _of_lm(wrong: Sequence[Attempt], proposer: ProposerKind) -> Iterator[str]:
     if not wrong:
         yield "the LM gave no answer: its server, the limits of the run and --max-tokens decide that"
         return
-    stages = Counter(str(attempt.feedback.get("stage") or STAGES[0]) for attempt in wrong)
+    stages: Counter[str] = Counter(map(failed_at, wrong))
     truncated = sum(any(count.truncated for count in attempt.tokens.values()) for attempt in wrong)
     failed = [f"{stages[stage]} {words}" for stage, words in _FAILED.items() if stages[stage]]
     cut = [f"{truncated} were cut off at --max-tokens"] if truncated else []

@@ -16,7 +16,7 @@ from typing import Any
 
 from optimizers import Attempt, TokenCount
 from pipeline.base.files import replacing
-from step_runtime.base.errors import STAGES
+from step_runtime.base.errors import STAGES, Stage
 
 FILE = "attempts.json"
 TAG = "mlflow.loggedArtifacts"
@@ -38,19 +38,18 @@ def write_table(attempts: Iterable[Attempt], table: Path) -> Counter[str]:
     with replacing(table) as raw, io.TextIOWrapper(raw, encoding="ascii", write_through=True) as file:
         file.write('{"columns": ' + json.dumps(COLUMNS) + ', "data": [')
         for number, attempt in enumerate(attempts):
-            if stage := failed_stage(attempt):
+            stage = failed_at(attempt) if attempt.scored and not attempt.passed else None
+            if stage:
                 stages[stage] += 1
             file.write((",\n" if number else "\n") + json.dumps(_row(attempt, stage)))
         file.write("\n]}\n")
     return stages
 
 
-def failed_stage(attempt: Attempt) -> str | None:
-    """The stage at which an attempt's answer fails; None for a right answer, and for an attempt without one."""
-    if attempt.passed or not attempt.scored:
-        return None
-    stage: str | None = attempt.feedback.get("stage")
-    return stage or STAGES[0]  # an answer that could not be parsed
+def failed_at(attempt: Attempt) -> Stage:
+    """The stage at which a wrong answer fails; one without a stage could not be parsed."""
+    stage: Stage | None = attempt.feedback.get("stage")
+    return stage or STAGES[0]
 
 
 def stage_metrics(stages: Mapping[str, int]) -> dict[str, float]:

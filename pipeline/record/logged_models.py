@@ -69,7 +69,6 @@ def save_program(
     """
     from mlflow.models import ModelSignature
 
-    logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
     plain = all(isinstance(value, str | int | float | bool | list | dict) for value in inputs.values())
     described: dict[str, Any] = (
         {"signature": ModelSignature(_schema(inputs), _schema(outputs))} if inputs and outputs else {}
@@ -77,13 +76,19 @@ def save_program(
     if plain and described:
         described["input_example"] = dict(inputs)
     twin = replace_lms(program, _without_secrets)
-    with warnings.catch_warnings(), _by_value(twin), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
+    with _by_value(twin):
+        write_model(twin, folder, model, **described)
+
+
+def write_model(program: dspy.Module, folder: Path, model: Any, **described: Any) -> None:
+    """Writes a program as a model of MLflow's DSPy flavor, without DSPy's settings here."""
+    logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
+    requirements = [f"dspy=={metadata.version('dspy')}"]
+    with warnings.catch_warnings(), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
         warnings.simplefilter("ignore")  # MLflow warns about its own type hints
         import mlflow.dspy
 
-        mlflow.dspy.save_model(
-            twin, str(folder), mlflow_model=model, pip_requirements=[f"dspy=={metadata.version('dspy')}"], **described
-        )
+        mlflow.dspy.save_model(program, str(folder), mlflow_model=model, pip_requirements=requirements, **described)
 
 
 def _schema(fields: Mapping[str, Any]) -> Any:

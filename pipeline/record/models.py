@@ -9,12 +9,9 @@ The model has MLflow's own DSPy flavor, so `mlflow.dspy.load_model` reads it, to
 from __future__ import annotations
 
 import hashlib
-import logging
 import shutil
 import tempfile
-import warnings
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +92,5 @@ def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str:
 
 def _save(program: Path, folder: Path, model: Any) -> None:
     """Writes the model's folder: MLflow's files, and the program's file, the only one that `load_program` reads."""
-    logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
-    requirements = [f"dspy=={metadata.version('dspy')}"]
-    agent = make_agent(read_program(program), str(program))
-    with warnings.catch_warnings(), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
-        warnings.simplefilter("ignore")  # MLflow warns about its own type hints
-        import mlflow.dspy
-
-        mlflow.dspy.save_model(agent, str(folder), mlflow_model=model, pip_requirements=requirements)
+    logged_models.write_model(make_agent(read_program(program), str(program)), folder, model)
     shutil.copy(program, folder / FILE)

@@ -29,7 +29,7 @@ from typing import Any
 import dspy
 import mlflow
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
 from optimizers.errors import one_line
@@ -48,15 +48,13 @@ from pipeline.record.mlflow_metrics import (
     run_metrics,
 )
 from pipeline.record.registration import in_store
-from pipeline.record.run_tree import run_name
+from pipeline.record.run_tree import log_params, run_name
 from pipeline.record.traces import log_traces, notable_attempts
 
 logger = logging.getLogger(__name__)
 
 UNNAMEABLE = re.compile(r"[^\w\-. /]")
 """Characters that MLflow accepts in no metric's name, such as the brackets of `steps[0]`."""
-LONGEST = 6000
-"""Characters of a param."""
 
 
 class MLflowObserver(BaseObserver):
@@ -121,7 +119,9 @@ class MLflowObserver(BaseObserver):
         settings = {**own, **limits, "tasks": ", ".join(event.tasks), "solved_earlier": len(event.solved)}
         if active := self._active_run():
             self.run_id, self._experiment = active.info.run_id, active.info.experiment_id
-            self._log_params(self.run_id, {key: settings[key] for key in settings if key not in active.data.params})
+            log_params(
+                self._client, self.run_id, {key: settings[key] for key in settings if key not in active.data.params}
+            )
         else:
             known = self._client.get_experiment_by_name(self._name)
             self._experiment = known.experiment_id if known else self._client.create_experiment(self._name)
@@ -217,11 +217,8 @@ class MLflowObserver(BaseObserver):
     def _start(self, name: str | None, tags: dict[str, Any], params: dict[str, Any]) -> str:
         run_id = str(self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id)
         self._open.append(run_id)
-        self._log_params(run_id, params)
+        log_params(self._client, run_id, params)
         return run_id
-
-    def _log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
-        self._client.log_batch(run_id, params=[Param(key, str(value)[:LONGEST]) for key, value in params.items()])
 
     def _log(self, run_id: str, metrics: dict[str, float], step: int) -> None:
         now = int(1000 * time.time())

@@ -36,7 +36,7 @@ def create_parent(client: Any, experiment: str, name: str, params: Mapping[str, 
         **ownership.first_tags(owner),
     }
     run = _created_once(client, experiment, name, tags, f"tags.`{ownership.HEARTBEAT}` LIKE '{owner.id}%'")
-    _log_params(client, run.info.run_id, {key: value for key, value in sorted(params.items()) if key not in TAGS})
+    log_params(client, run.info.run_id, {key: value for key, value in sorted(params.items()) if key not in TAGS})
     return str(run.info.run_id)
 
 
@@ -63,7 +63,7 @@ class NestedRuns:
                 "demonstrations": ", ".join(event.demos) or "none",
                 "tasks": ", ".join(event.tasks),
             }
-            _log_params(self._client, run.info.run_id, params)
+            log_params(self._client, run.info.run_id, params)
         return str(run.info.run_id)
 
 
@@ -99,7 +99,8 @@ def _created_once(client: Any, experiment: str, name: str, tags: Mapping[str, st
     return first
 
 
-def _log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
+def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
+    """Logs params of a run, cut to the length that MLflow takes."""
     from mlflow.entities import Param
 
     client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in params.items()])

@@ -11,7 +11,8 @@ from optimizers import Attempt
 from pipeline.base.text import counted
 from pipeline.languages import registry
 from pipeline.languages.language import Language
-from pipeline.reporting.pass_rates import answer_text, failed_at
+from pipeline.record.attempt_table import failed_at
+from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import Stage
 
 MAX_FAILURES = 3

@@ -17,7 +17,8 @@ from typing import Any
 from optimizers import Attempt, TaskCount, pass_at_k
 from pipeline.languages import registry
 from pipeline.languages.language import Classifies
-from step_runtime.base.errors import STAGES, Stage
+from pipeline.record.attempt_table import failed_at
+from step_runtime.base.errors import STAGES
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 """The benchmark's groups in the order of the paper's Table 4."""
@@ -160,12 +161,6 @@ def answer(attempt: Attempt) -> str | None:
 def answer_text(attempt: Attempt) -> str:
     """The program, or the text, of an attempt with an answer."""
     return str(answer(attempt))
-
-
-def failed_at(attempt: Attempt) -> Stage:
-    """The stage at which a wrong answer fails; one without a stage could not be parsed."""
-    stage: Stage | None = attempt.feedback.get("stage")
-    return stage or STAGES[0]
 
 
 def _rate(count: TaskCount) -> float:
