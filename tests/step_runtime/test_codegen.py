@@ -181,24 +181,10 @@ ROW_SUM = """
 inputs:
 - {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
 fns:
-- name: Sum
-  apply: |
-    return [state[0] + input[0].float()]
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
-- name: Max
-  apply: |
-    return [torch.maximum(state[0], input[0])] # the larger
-  init: [-inf]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_max
+- {name: Sum, apply: "return [state[0] + input[0].float()]", init: [0], input_dtype: fp32, output_dtype: fp32,
+   func_name: fn_sum}
+- {name: Max, apply: "return [torch.maximum(state[0], input[0])] # the larger", init: [-inf], input_dtype: fp32,
+   output_dtype: fp32, func_name: fn_max}
 outputs:
-- name: S0
-  dtype: fp32
-  dims: [N]
-  data_transform: |
-    input_data['E0'].sum(1)
+- {name: S0, dtype: fp32, dims: [N], data_transform: "input_data['E0'].sum(1)"}
 """

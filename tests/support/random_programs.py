@@ -20,8 +20,7 @@ from step_runtime.base.shapes import Dim, evaluate
 from step_runtime.base.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
 from step_runtime.program.graph import Node, Program
 from step_runtime.tasks.scope import Scope
-from tests.support.random_functions import random_fold, random_plain
-from tests.support.random_types import Draws
+from tests.support.random_functions import Draws, random_fold, random_plain
 from tests.support.tokens import Value
 
 MOST_VALUES = 64

@@ -104,18 +104,10 @@ def edited(old: str, new: str) -> str:
 
 FIGURE_14 = """
 inputs:
-- name: E0
-  dtype: fp32
-  dims: [M, N]
-  data_gen: torch.rand
+- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
 fns:
-- name: Sum
-  apply: |
-    return [state[0] + input[0]]
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
+- {name: Sum, apply: "return [state[0] + input[0]]", init: [0], input_dtype: fp32, output_dtype: fp32,
+   func_name: fn_sum}
 outputs:
 - name: S0
   dtype: fp32
@@ -130,10 +122,7 @@ impl: |
 
 FIGURE_17 = """
 inputs:
-- name: E0
-  dtype: fp32
-  dims: [M, N, K]
-  data_gen: torch.rand
+- {name: E0, dtype: fp32, dims: [M, N, K], data_gen: torch.rand}
 outputs:
 - name: S0
   dtype: fp32
@@ -150,14 +139,8 @@ impl: |
 
 FIGURE_18 = """
 inputs:
-- name: E0
-  dtype: fp32
-  dims: [M, N]
-  data_gen: torch.rand
-- name: E1
-  dtype: Buffer(fp32, [D])
-  dims: [M, N]
-  data_gen: torch.rand
+- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
+- {name: E1, dtype: "Buffer(fp32, [D])", dims: [M, N], data_gen: torch.rand}
 
 fns:
 - name: MaxSum
@@ -175,12 +158,8 @@ fns:
   output_dtype: [fp32, fp32, "Buffer(fp32, [D])"]
   func_name: fn_maxsum
 
-- name: GetThird
-  apply: |
-    return [input[2]]
-  input_dtype: [fp32, fp32, "Buffer(fp32, [D])"]
-  output_dtype: Buffer(fp32, [D])
-  func_name: fn_getthird
+- {name: GetThird, apply: "return [input[2]]", input_dtype: [fp32, fp32, "Buffer(fp32, [D])"],
+   output_dtype: "Buffer(fp32, [D])", func_name: fn_getthird}
 
 outputs:
 - name: S0

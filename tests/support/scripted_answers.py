@@ -11,17 +11,10 @@ from step_runtime.tasks.task import Task
 
 TASK = """
 inputs:
-  - name: E0
-    dtype: fp32
-    dims: [M, N]
-    data_gen: torch.rand
+  - {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
 fns:
-  - name: Mul
-    apply: |
-      return [input[0] * input[1]]
-    input_dtype: [fp32, fp32]
-    output_dtype: fp32
-    func_name: fn_mul
+  - {name: Mul, apply: "return [input[0] * input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32,
+     func_name: fn_mul}
 outputs:
   - name: S0
     dtype: fp32

@@ -22,23 +22,15 @@ inputs:
 - {name: E2, dtype: "Buffer(fp32, [N, D])", dims: [P, Q], data_gen: torch.randn}
 - {name: E3, dtype: "Buffer(fp32, [D, N])", dims: [P, Q], data_gen: torch.randn}
 fns:
-- name: Product
-  apply: "return [state[0] + input[0] @ input[1]]"
-  init: [0]
-  input_dtype: ["Buffer(fp32, [D, M])", "Buffer(fp32, [N, D])"]
-  output_dtype: Buffer(fp32, [N, M])
-  func_name: fn_up
-- name: Gate
-  apply: "return [torch.nn.functional.silu(input[0]) * input[1]]"
-  input_dtype: ["Buffer(fp32, [N, M])", "Buffer(fp32, [N, M])"]
-  output_dtype: Buffer(fp32, [N, M])
-  func_name: fn_gate
-- name: Down
-  apply: "return [state[0] + input[0] @ input[1]]"
-  init: [0]
-  input_dtype: ["Buffer(fp32, [N, M])", "Buffer(fp32, [D, N])"]
-  output_dtype: Buffer(fp32, [D, M])
-  func_name: fn_down
+- {name: Product, apply: "return [state[0] + input[0] @ input[1]]", init: [0],
+   input_dtype: ["Buffer(fp32, [D, M])", "Buffer(fp32, [N, D])"], output_dtype: "Buffer(fp32, [N, M])",
+   func_name: fn_up}
+- {name: Gate, apply: "return [torch.nn.functional.silu(input[0]) * input[1]]",
+   input_dtype: ["Buffer(fp32, [N, M])", "Buffer(fp32, [N, M])"], output_dtype: "Buffer(fp32, [N, M])",
+   func_name: fn_gate}
+- {name: Down, apply: "return [state[0] + input[0] @ input[1]]", init: [0],
+   input_dtype: ["Buffer(fp32, [N, M])", "Buffer(fp32, [D, N])"], output_dtype: "Buffer(fp32, [D, M])",
+   func_name: fn_down}
 outputs:
 - name: S0
   dtype: Buffer(fp32, [D, M])
