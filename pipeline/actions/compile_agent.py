@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 
-from optimizers import Attempt, TokenCount
+from optimizers import Attempt, Experience, TokenCount
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.choices import REFLECTING, RESAMPLE, SELECTIONS, VALIDATING, is_embedded
 from pipeline.base.config import RunConfig
@@ -282,15 +282,20 @@ def exit_code(name: str, result: JobResult) -> Exit:
     total = TokenCount.sum(experience.tokens.values())
     if total.truncated:
         print_message(name, f"{total.truncated:,} of {total.calls:,} answers were truncated; raise --max-tokens")
+    if code := ended_early(name, experience, _resume_command(result.run_id)):
+        return code
+    return Exit.OK if experience.solved else Exit.NO
+
+
+def ended_early(name: str, experience: Experience, resume_command: str) -> Exit | None:
+    """The exit code of a run that was interrupted, has failed or has sampled nothing, which is reported on stderr."""
     if experience.stopped in ("interrupted", "failed"):
-        print_message(
-            name, f"{experience.message}; the results so far are kept. To resume: {_resume_command(result.run_id)}"
-        )
+        print_message(name, f"{experience.message}; the results so far are kept. To resume: {resume_command}")
         return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
     if experience.stopped == "budget" and not experience.attempts:
         print_message(name, f"{experience.message} before any answer was sampled")
         return Exit.LM
-    return Exit.OK if experience.solved else Exit.NO
+    return None
 
 
 def _resume_command(run_id: str) -> str:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from optimizers import Experience
 from pipeline.actions import dry_run
+from pipeline.actions.compile_agent import ended_early
 from pipeline.base.choices import RESAMPLE
 from pipeline.base.config import AblationConfig, PlanOptions, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
@@ -171,8 +172,10 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
             continue
         context = resumed.request.config.context if resumed else shared[lm].context
         experience = _run(name, plan, (lm, method), (lms[lm], context), resumed, command)
-        if code := _exit_code(name, plan, experience):
+        if code := ended_early(name, experience, _resume_command(plan)):
             return code
+        if experience.stopped == "budget":
+            print_message(name, f"{experience.message}; its figures cover the answers so far")
     return None
 
 
@@ -215,20 +218,6 @@ def _run(
         print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorder.answers:,} recorded answers")
         with progress_display(request.config.samples) as display:
             return job.run([display]).experience
-
-
-def _exit_code(name: str, plan: AblationPlan, experience: Experience) -> Exit | None:
-    """The exit code if the ablation can't continue; anything out of the ordinary is reported on stderr."""
-    if experience.stopped in ("interrupted", "failed"):
-        message = f"{experience.message}; the results so far are kept. To resume: {_resume_command(plan)}"
-        print_message(name, message)
-        return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
-    if experience.stopped == "budget" and not experience.attempts:
-        print_message(name, f"{experience.message} before any answer was sampled")
-        return Exit.LM
-    if experience.stopped == "budget":
-        print_message(name, f"{experience.message}; its figures cover the answers so far")
-    return None
 
 
 def _resume_command(plan: AblationPlan) -> str:
