@@ -36,7 +36,7 @@ def places() -> Mapping[str, Sequence[Place]]:
         "metric, waiting for verdicts": [(Metric, "__call__")],
         "DSPy, accounting": [(sampling.Sampler, "_ask")],
         "recording": [(Recorder, name) for name in recording],
-        "simplifying solutions": [(pipeline.running.job, "readable_solutions")],
+        "simplifying solutions": [(pipeline.running.job, "simplified_solutions")],
         "progress": [(ProgressDisplay, "sample_done")],
     }
 

@@ -22,5 +22,5 @@ def test_every_task_has_an_oracle_that_passes(tmp_path: Path) -> None:
     assert len(set(files.values())) == len(files)
     for path in sorted((tmp_path / "a").rglob("*.yaml")):
         assert verify(read_task(path), path.with_suffix(".step").read_text()).passed
-    assert generated(tmp_path / "b", "--level", "8", "--count", "3", "--seed", "1").items() <= files.items()
+    assert generated(tmp_path / "b", "--level", "8", "--count", "1", "--seed", "1").items() <= files.items()
     assert generated(tmp_path / "c", "--level", "1", "--count", "1", "--seed", "2")["l1/0.yaml"] != files["l1/0.yaml"]

@@ -130,15 +130,11 @@ def test_bad_arguments_are_refused_before_anything_is_sampled(options, message):
 
 @pytest.mark.parametrize(("student", "task"), [(lambda **_: None, tasks("a")[0]), (Solver(), {"question": "a"})])
 def test_what_is_not_a_module_or_not_an_example_is_reported(student, task):
-    from optimizers import AdaptiveFewShot
-
     with dspy.context(lm=dspy.utils.DummyLM([])), pytest.raises(TypeError, match=r"expected a dspy\.(Module|Example)"):
         AdaptiveFewShot(is_right).compile(student, trainset=[task])
 
 
 def test_no_lm_is_reported_at_once():
-    from optimizers import AdaptiveFewShot
-
     with dspy.context(lm=None), pytest.raises(ValueError, match="no LM"):
         AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
 
