@@ -7,6 +7,7 @@ all the same, and the run can be resumed; the student stays untouched; stdout st
 """
 
 import importlib.util
+from functools import cache
 from typing import Any
 
 import dspy
@@ -32,6 +33,12 @@ needs_optuna = pytest.mark.skipif(
 )
 
 
+@cache
+def whole(name: str) -> dspy.Module:
+    """A run that several tests look at."""
+    return tuned(name)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_program_is_measured_by_a_pass_and_every_request_is_counted(name, capsys):
     engine = Reflective(lambda *_: 0, 4)
@@ -52,7 +59,7 @@ def test_the_program_is_measured_by_a_pass_and_every_request_is_counted(name, ca
 
 @pytest.mark.parametrize("name", SHOWING)
 def test_solutions_become_demonstrations_without_labels(name):
-    compiled = tuned(name)
+    compiled = whole(name)
     assert compiled.solve.demos
     assert all(demo["answer"] == f"right {demo['task']}" for demo in compiled.solve.demos)
     assert vars(compiled).keys() == vars(learn("a", lambda *_: 1)).keys()
@@ -91,44 +98,43 @@ def test_gepa_writes_instructions_by_another_lm_if_there_is_one():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_run_whatever_the_threads(name):
-    def outcome(threads: int, seed: int) -> Any:
-        compiled = tuned(name, threads=threads, seed=seed)
+    def outcome(compiled: dspy.Module) -> Any:
         attempts = [(a.task, a.sample, a.seed, a.outputs, a.score) for a in compiled.experience.attempts]
         return attempts, compiled.dump_state()
 
-    assert outcome(1, 3) == outcome(6, 3)
-    assert outcome(1, 3) != outcome(1, 4)
+    once = outcome(tuned(name, threads=1, seed=3))
+    assert once == outcome(tuned(name, threads=6, seed=3)) != outcome(whole(name))
 
 
 def test_an_interrupted_run_is_resumed():
-    whole = tuned("bootstrap").experience
+    before = whole("bootstrap").experience
     engine = Reflective(lambda *_: 0, 4)
-    again = tuned("bootstrap", engine, compiling={"resume": whole.attempts[:10]}).experience
-    assert again.to_dict()["attempts"] == whole.to_dict()["attempts"][:10] + again.to_dict()["attempts"][10:]
-    assert [(a.outputs, a.score) for a in again.attempts] == [(a.outputs, a.score) for a in whole.attempts]
-    assert engine.calls == TokenCount.sum(whole.tokens.values()).calls - 10
+    again = tuned("bootstrap", engine, compiling={"resume": before.attempts[:10]}).experience
+    assert again.to_dict()["attempts"] == before.to_dict()["attempts"][:10] + again.to_dict()["attempts"][10:]
+    assert [(a.outputs, a.score) for a in again.attempts] == [(a.outputs, a.score) for a in before.attempts]
+    assert engine.calls == TokenCount.sum(before.tokens.values()).calls - 10
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_optimizer_that_was_done_before_the_run_was_interrupted_is_not_run_again(name):
     """Its program is sampled, and what it had spent counts."""
-    done, overhead, engine = tuned(name), Ledger(), Reflective(lambda *_: 0, 4)
-    whole = done.experience
-    overhead.merge(whole.overhead)
-    again = tuned(name, engine, tuned=done, overhead=overhead, compiling={"resume": whole.attempts[:10]})
-    assert [(a.outputs, a.score) for a in again.experience.attempts] == [(a.outputs, a.score) for a in whole.attempts]
-    assert engine.calls == len(whole.attempts) - 10
-    assert (again.experience.tokens, again.experience.overhead) == (whole.tokens, whole.overhead)
+    done, overhead, engine = whole(name), Ledger(), Reflective(lambda *_: 0, 4)
+    before = done.experience
+    overhead.merge(before.overhead)
+    again = tuned(name, engine, tuned=done, overhead=overhead, compiling={"resume": before.attempts[:10]})
+    assert [(a.outputs, a.score) for a in again.experience.attempts] == [(a.outputs, a.score) for a in before.attempts]
+    assert engine.calls == len(before.attempts) - 10
+    assert (again.experience.tokens, again.experience.overhead) == (before.tokens, before.overhead)
     assert again.dump_state() == done.dump_state()
 
 
 def test_what_a_process_that_was_killed_had_spent_adds_up():
     overhead, before = Ledger(), {"solve": TokenCount(calls=7, prompt=70)}
     overhead.merge(before)
-    whole = tuned("bootstrap").experience
     again = tuned("bootstrap", overhead=overhead).experience
-    assert again.overhead["solve"] == whole.overhead["solve"] + before["solve"]
-    assert again.tokens["solve"] == whole.tokens["solve"] + before["solve"]
+    undisturbed = whole("bootstrap").experience
+    assert again.overhead["solve"] == undisturbed.overhead["solve"] + before["solve"]
+    assert again.tokens["solve"] == undisturbed.tokens["solve"] + before["solve"]
 
 
 def test_an_optimizer_that_fails_ends_the_run_and_says_which_and_why(monkeypatch):

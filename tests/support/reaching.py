@@ -153,7 +153,7 @@ UNCONTROLLED = {
 UNCOUNTED = {
     "folders that are deep": """
         os.chdir(temp)
-        for _ in range(100 * count): os.mkdir('d'); os.chdir('d')
+        for _ in range(42 * count): os.mkdir('ddd'); os.chdir('ddd')
     """,
     "files below a long path": """
         os.chdir(temp)
