@@ -88,17 +88,10 @@ REFERENCES = {
     "bool": "input_data['X'] > 0",
 }
 NOT_NUMBERS = [
-    "torch.tensor(5+1j)",
-    "input[0].to(torch.complex64)",
-    "input[0].to_sparse()",
-    "torch.quantize_per_tensor(input[0].to(torch.float32), 0.1, 0, torch.quint8)",
-    "input[0].to('meta')",
-    "None",
-    "[1]",
-    "'x'",
-    "10**400",
-    "torch.bfloat16",
-]
+    "torch.tensor(5+1j)", "input[0].to(torch.complex64)", "input[0].to_sparse()",
+    "torch.quantize_per_tensor(input[0].to(torch.float32), 0.1, 0, torch.quint8)", "input[0].to('meta')", "None",
+    "[1]", "'x'", "10**400", "torch.bfloat16",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("format_", REFERENCES)
@@ -149,21 +142,9 @@ def doubts(text: str, folder: Path) -> set[str]:
 
 
 UNKNOWN = [
-    "float64",
-    "bf16; import os",
-    "'bf16\\u200b'",
-    "'\\uff42f16'",
-    "__import__('os')",
-    "Scalar(bf16)",
-    "Buffer(bf16)",
-    "Buffer(bf17, [M])",
-    "'Buffer(' ",
-    f"'{'[' * 5000}'",
-    "int8.max",
-    "[]",
-    "null",
-    "8",
-]
+    "float64", "bf16; import os", "'bf16\\u200b'", "'\\uff42f16'", "__import__('os')", "Scalar(bf16)", "Buffer(bf16)",
+    "Buffer(bf17, [M])", "'Buffer(' ", f"'{'[' * 5000}'", "int8.max", "[]", "null", "8",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", UNKNOWN, ids=lambda text: text[:20])

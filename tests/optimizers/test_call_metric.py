@@ -44,17 +44,11 @@ class Judge(dspy.Module):
 @pytest.mark.parametrize(
     ("metric", "handed"),
     [
-        (two, ()),
-        (lambda *arguments: arguments, ()),
-        (three, (TRACE,)),
-        (optional, (TRACE, None, None)),
-        (five, (TRACE, None, None)),
-        (later, ()),
-        (functools.partial(three, trace="own"), ()),
-        (Judge(), (TRACE,)),
+        (two, ()), (lambda *arguments: arguments, ()), (three, (TRACE,)), (optional, (TRACE, None, None)),
+        (five, (TRACE, None, None)), (later, ()), (functools.partial(three, trace="own"), ()), (Judge(), (TRACE,)),
         (lambda example, prediction, weight=None: (example, prediction, weight), (None,)),
     ],
-)
+)  # fmt: skip
 def test_a_metric_is_handed_what_it_requires_and_a_trace(metric: Any, handed: tuple[Any, ...]) -> None:
     """In all the forms that DSPy's optimizers accept; by an optional trace it knows that it selects demonstrations."""
     found = checked_metric(metric)(EXAMPLE, PREDICTION, TRACE)

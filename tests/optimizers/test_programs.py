@@ -230,18 +230,13 @@ def failing(*_: Any) -> Any:
 @pytest.mark.parametrize(
     "options",
     [
-        {"domain": {"grouping_key": failing}},
-        {"domain": {"length": failing}},
-        {"domain": {"confirm": failing}},
-        {"domain": {"cost": failing}},
-        {"domain": {"closeness": failing}},
-        {"domain": {"structures": failing}, "selection": "similar"},
-        {"observers": [Angry("iteration_finished")]},
-        {"observers": [Angry("sample_done")]},
-        {"observers": [Angry("run_finished")]},
+        {"domain": {"grouping_key": failing}}, {"domain": {"length": failing}}, {"domain": {"confirm": failing}},
+        {"domain": {"cost": failing}}, {"domain": {"closeness": failing}},
+        {"domain": {"structures": failing}, "selection": "similar"}, {"observers": [Angry("iteration_finished")]},
+        {"observers": [Angry("sample_done")]}, {"observers": [Angry("run_finished")]},
     ],
     ids=lambda options: str(list(options.get("domain", options))),
-)
+)  # fmt: skip
 def test_no_exception_after_a_sample_loses_the_record(options: dict[str, Any]) -> None:
     """Whoever raised it; the traceback says where the record is, and a run goes on from it."""
     case = classifier()

@@ -52,17 +52,12 @@ def test_what_a_server_chooses_is_read_as_the_choice(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "place"),
     [
-        ("I take number 2.", 1),
-        ("**2**", 1),
-        (' "1"\n', 0),
-        ("2. E2 = a\n   E3 = b(a=1)", 1),
-        ("`return E1`", 0),
-        ("<think>\nThere are 2 options.\n</think>\n\n1", 0),
-        ("Of the 2 choices, E2 is as good as 1", 0),
+        ("I take number 2.", 1), ("**2**", 1), (' "1"\n', 0), ("2. E2 = a\n   E3 = b(a=1)", 1), ("`return E1`", 0),
+        ("<think>\nThere are 2 options.\n</think>\n\n1", 0), ("Of the 2 choices, E2 is as good as 1", 0),
         ("<think>\nThere are 2 options", None),
         *((other, None) for other in ("0", "3", "-", "none", "", "E1", "9" * 5000)),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_read_out_of_any_answer(answer: str, place: int | None) -> None:
     """Counted from 1, with or without thoughts, quotes or the line itself; a number that there is not is no choice."""
     texts = ["\nreturn E1", "\nE2 = a\nE3 = b"]

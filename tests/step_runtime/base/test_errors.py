@@ -43,16 +43,11 @@ def test_a_finding_is_reported_as_place_source_carets_details_and_hint() -> None
 @pytest.mark.parametrize(
     ("span", "source", "carets"),
     [
-        (Span(1, 1, 1, 2), "a = 1", "^"),
-        (Span(1, 1, 1, 6), "a = 1", "^^^^^"),
-        (Span(1, 5, 1, 99), "a = 1", "    ^"),
-        (Span(1, 6, 1, 7), "a = 1", "     ^"),
-        (Span(1, 50, 1, 51), "a = 1", "     ^"),
-        (Span(2, 6, 3, 5), "b = foo(", "    ^^^^"),
-        (Span(3, 3, 3, 4), "1)", "^"),
-        (Span(4, 1, 4, 1), "last", "^"),
+        (Span(1, 1, 1, 2), "a = 1", "^"), (Span(1, 1, 1, 6), "a = 1", "^^^^^"), (Span(1, 5, 1, 99), "a = 1", "    ^"),
+        (Span(1, 6, 1, 7), "a = 1", "     ^"), (Span(1, 50, 1, 51), "a = 1", "     ^"),
+        (Span(2, 6, 3, 5), "b = foo(", "    ^^^^"), (Span(3, 3, 3, 4), "1)", "^"), (Span(4, 1, 4, 1), "last", "^"),
     ],
-)
+)  # fmt: skip
 def test_carets_stand_under_the_source(span: Span, source: str, carets: str) -> None:
     """Whatever the span, carets stay on its first line, and indentation is cut from both lines."""
     _, shown, under = Diagnostic("parse", "x", "y", span).render(TEXT).split("\n")

@@ -26,28 +26,13 @@ DATA = PROJECT / "data"
 ORACLES = sorted((DATA / "oracles").glob("*/*.step"))
 
 CONFIGURATIONS = [
-    "step.Repeat(n=M*M)",
-    "step.Repeat(n=M*N - D)",
-    "step.Repeat(n=(M + N)//3)",
-    "step.Repeat(n=M//(2*N))",
-    "step.Repeat(n=2*M + 3)",
-    "step.Repeat(n=M*M*N//(D + 1))",
-    "step.Repeat(n=(M - N)*(M + N))",
-    "step.Repeat(n=M//(D*(M + N)))",
-    "step.Repeat(n=4)",
-    "step.Repeat(n=M//2 + N//3)",
-    "step.Repeat(n=M_value)",
-    "step.Promote(b=0)",
-    "step.Bufferize(a=1)",
-    "step.Flatten(L=[1])",
-    "step.Reshape(L=[0, 1], S=M)",
-    "step.Streamify()",
-    "step.Copy()",
-    "step.Identity()",
-    "step.Scan(fn=fn_sum, b=1)",
-    "step.Map(fn=fn_square)",
+    "step.Repeat(n=M*M)", "step.Repeat(n=M*N - D)", "step.Repeat(n=(M + N)//3)", "step.Repeat(n=M//(2*N))",
+    "step.Repeat(n=2*M + 3)", "step.Repeat(n=M*M*N//(D + 1))", "step.Repeat(n=(M - N)*(M + N))",
+    "step.Repeat(n=M//(D*(M + N)))", "step.Repeat(n=4)", "step.Repeat(n=M//2 + N//3)", "step.Repeat(n=M_value)",
+    "step.Promote(b=0)", "step.Bufferize(a=1)", "step.Flatten(L=[1])", "step.Reshape(L=[0, 1], S=M)",
+    "step.Streamify()", "step.Copy()", "step.Identity()", "step.Scan(fn=fn_sum, b=1)", "step.Map(fn=fn_square)",
     "step.RepeatLast(n=E)",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)

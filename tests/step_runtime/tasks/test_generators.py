@@ -23,16 +23,11 @@ def sampled(generator: str, seed: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("generator", "least", "most", "whole"),
     [
-        ("integers(-3, 4)", -3, 4, True),
-        ("ids(N)", 0, 6, True),
-        ("lengths(N)", 1, 7, True),
-        ("uniform(2, 3)", 2, 3, False),
-        ("normal(100, 0.5)", 90, 110, False),
-        ("sorted(uniform(0, N))", 0, 7, False),
-        ("one_hot", 0, 1, True),
-        ("torch.rand(shape) * M_value + 10", 10, 15, False),
+        ("integers(-3, 4)", -3, 4, True), ("ids(N)", 0, 6, True), ("lengths(N)", 1, 7, True),
+        ("uniform(2, 3)", 2, 3, False), ("normal(100, 0.5)", 90, 110, False), ("sorted(uniform(0, N))", 0, 7, False),
+        ("one_hot", 0, 1, True), ("torch.rand(shape) * M_value + 10", 10, 15, False),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_in_the_range(generator: str, least: float, most: float, whole: bool) -> None:
     """The same for the same seed, other ones for another."""
     found = sampled(generator)

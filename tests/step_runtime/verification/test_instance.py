@@ -23,18 +23,12 @@ def sizes_of(global_: str, sizes: str = "{}") -> dict[str, int]:
 @pytest.mark.parametrize(
     ("global_", "sizes", "expected"),
     [
-        ("pass", "{E: 4}", 4),
-        ("E_value = 3", "{}", 3),
-        ("ctx[E] = 3", "{}", 3),
-        ("E_value = 3\nctx[E] = E_value", "{}", 3),
-        ("E_value = 3\nctx[E] = 5", "{}", 5),
-        ("ctx[E] = 5", "{E: 4}", 5),
-        ("E_value = 5", "{E: 4}", 5),
-        ("E = Symbol('E')\nE_value = 3\nctx[E] = E_value", "{}", 3),
-        ("ctx[E] = M_value // 2", "{}", 2),
-        ("ctx.update({E: 6})", "{}", 6),
+        ("pass", "{E: 4}", 4), ("E_value = 3", "{}", 3), ("ctx[E] = 3", "{}", 3),
+        ("E_value = 3\nctx[E] = E_value", "{}", 3), ("E_value = 3\nctx[E] = 5", "{}", 5), ("ctx[E] = 5", "{E: 4}", 5),
+        ("E_value = 5", "{E: 4}", 5), ("E = Symbol('E')\nE_value = 3\nctx[E] = E_value", "{}", 3),
+        ("ctx[E] = M_value // 2", "{}", 2), ("ctx.update({E: 6})", "{}", 6),
     ],
-)
+)  # fmt: skip
 def test_what_global_binds_in_ctx_wins(global_: str, sizes: str, expected: int) -> None:
     """`global` runs after the sizes are bound, and what it leaves in ctx is what holds, in its snippets too."""
     assert sizes_of(global_, sizes)["E"] == expected

@@ -105,21 +105,13 @@ return step.Streamify().apply(E2)
 @pytest.mark.parametrize(
     ("limits", "streamed", "buffered"),
     [
-        ("{memory: 4*M + 4}", True, False),
-        ("{memory: 8*M + 4}", True, True),
-        ("{memory: 4*M + 3}", False, False),
-        ("{queue: 0}", False, True),
-        ("{queue: 3}", False, True),
-        ("{queue: M - 1}", True, True),
-        ("{operations: 9*M*N}", True, False),
-        ("{operations: 11*M*N, queue: 0}", False, True),
-        ("{traffic: 8*M*N}", True, True),
-        ("{traffic: 8*M*N - 1}", False, False),
-        ("{time: M*N + 20}", True, True),
-        ("{time: M*N}", False, False),
-        ("{}", True, True),
+        ("{memory: 4*M + 4}", True, False), ("{memory: 8*M + 4}", True, True), ("{memory: 4*M + 3}", False, False),
+        ("{queue: 0}", False, True), ("{queue: 3}", False, True), ("{queue: M - 1}", True, True),
+        ("{operations: 9*M*N}", True, False), ("{operations: 11*M*N, queue: 0}", False, True),
+        ("{traffic: 8*M*N}", True, True), ("{traffic: 8*M*N - 1}", False, False), ("{time: M*N + 20}", True, True),
+        ("{time: M*N}", False, False), ("{}", True, True),
     ],
-)
+)  # fmt: skip
 def test_limits_tell_the_operators_meant_from_others(limits: str, streamed: bool, buffered: bool) -> None:
     """At every set of sizes."""
     verifier = Verifier(loads_task(f"{TASK}limits: {limits}", "softmax"))

@@ -233,19 +233,13 @@ def test_oracle_on_tokens_shares_no_execution_code() -> None:
 @pytest.mark.parametrize(
     ("shape", "written", "spelled"),
     [
-        ((2,), "·, ·", "·, ·, S1"),
-        ((2, 1), "·, S1, ·, S1", "·, S1, ·, S1, S2"),
-        ((1, 2, 1), "·, S1, ·, S2", "·, S1, ·, S1, S2, S3"),
-        ((1, 1, 1, 1), "·, S3", "·, S1, S2, S3, S4"),
-        ((0,), "", "S1"),
-        ((1, 0), "S1", "S1, S2"),
-        ((0, 1), "", "S2"),
-        ((1, 0, 1), "S2", "S2, S3"),
-        ((1, 1, 0), "S1, S2", "S1, S2, S3"),
-        ((1, 2, 0), "S1, S1, S2", "S1, S1, S2, S3"),
+        ((2,), "·, ·", "·, ·, S1"), ((2, 1), "·, S1, ·, S1", "·, S1, ·, S1, S2"),
+        ((1, 2, 1), "·, S1, ·, S2", "·, S1, ·, S1, S2, S3"), ((1, 1, 1, 1), "·, S3", "·, S1, S2, S3, S4"),
+        ((0,), "", "S1"), ((1, 0), "S1", "S1, S2"), ((0, 1), "", "S2"), ((1, 0, 1), "S2", "S2, S3"),
+        ((1, 1, 0), "S1, S2", "S1, S2, S3"), ((1, 2, 0), "S1, S1, S2", "S1, S1, S2, S3"),
         ((2, 1, 0), "S1, S2, S1, S2", "S1, S2, S1, S2, S3"),
     ],
-)
+)  # fmt: skip
 def test_one_stop_closes_all_dims_up_to_its_level(shape: tuple[int, ...], written: str, spelled: str) -> None:
     """Dims (outermost first) of every kind have a spelling of their own, and `split` and `join` go both ways."""
     tokens = encode((torch.ones(shape, dtype=torch.float64),), len(shape) - 1)

@@ -97,29 +97,13 @@ def test_the_tasks_own_program_is_judged_where_none_is_given() -> None:
 
 
 NARROW = [
-    "x.float()",
-    "x.to(torch.float32)",
-    "x.to(dtype=torch.float)",
-    "x.to('cpu', torch.float32)",
-    "x.type(torch.float32)",
-    "x.type('torch.FloatTensor')",
-    "x.type(torch.FloatTensor)",
-    "x.half()",
-    "x.bfloat16()",
-    "x.to(torch.float16)",
-    "torch.Tensor.float(x)",
-    "torch.zeros_like(x, dtype=torch.float32) + x.to(torch.float32)",
-    "torch.stack([x.float(), x.float()])[0]",
-    "x.to(torch.zeros(1, dtype=torch.float32).dtype)",
-    "x.to(torch.get_default_dtype())",
-    "x.to(torch.tensor(1.0).dtype)",
-    "x.to(torch.Tensor([1.0]).dtype)",
-    "x.to(torch.FloatTensor([1.0]).dtype)",
-    "x.to(torch.ones(()))",
-    "x.to(float32)",
-    "x.to(th.float32)",
-    "narrow(x)",
-]
+    "x.float()", "x.to(torch.float32)", "x.to(dtype=torch.float)", "x.to('cpu', torch.float32)",
+    "x.type(torch.float32)", "x.type('torch.FloatTensor')", "x.type(torch.FloatTensor)", "x.half()", "x.bfloat16()",
+    "x.to(torch.float16)", "torch.Tensor.float(x)", "torch.zeros_like(x, dtype=torch.float32) + x.to(torch.float32)",
+    "torch.stack([x.float(), x.float()])[0]", "x.to(torch.zeros(1, dtype=torch.float32).dtype)",
+    "x.to(torch.get_default_dtype())", "x.to(torch.tensor(1.0).dtype)", "x.to(torch.Tensor([1.0]).dtype)",
+    "x.to(torch.FloatTensor([1.0]).dtype)", "x.to(torch.ones(()))", "x.to(float32)", "x.to(th.float32)", "narrow(x)",
+]  # fmt: skip
 HELPERS = "global: |\n  import torch as th\n  from torch import float32\n  narrow = lambda x: x.to(torch.float32)\n"
 
 

@@ -9,15 +9,5 @@ from tests.support.tokens.run import run_tokens, trace_tokens
 from tests.support.tokens.sequence import Stop, Token, Tokens, Value, decode, encode, join, render, split
 
 __all__ = [
-    "Stop",
-    "Token",
-    "Tokens",
-    "Value",
-    "decode",
-    "encode",
-    "join",
-    "render",
-    "run_tokens",
-    "split",
-    "trace_tokens",
-]
+    "Stop", "Token", "Tokens", "Value", "decode", "encode", "join", "render", "run_tokens", "split", "trace_tokens",
+]  # fmt: skip
