@@ -45,13 +45,12 @@ def recurrence(step: str, loop: str, steps: int = STEPS) -> Task:
     return loads_task(RECURRENCE.format(step=step, loop=indent(loop, " " * 8), steps=steps), "recurrence")
 
 
-def kalman(old: str, new: str) -> tuple[Task, str]:
+def kalman(steps: int, old: str = "", new: str = "") -> tuple[Task, str]:
     """The Kalman filter with a change to its functions, at small sizes, and its program."""
     text = read_task_file(PROJECT / "data/tasks-field/kalman_filter.yaml").inlined
     sizes = "sizes: {T: [6, 5], B: [4, 3], K: [3, 2]}"
-    assert old in text
-    assert sizes in text
-    text = text.replace(sizes, "sizes: {T: 5, B: 2, K: 2}")
+    assert old in text and sizes in text
+    text = text.replace(sizes, f"sizes: {{T: {steps}, B: 2, K: 2}}")
     program = (PROJECT / "data/oracles-field/kalman_filter.step").read_text()
     return loads_task(text.replace(old, new), "kalman_filter"), program
 
@@ -122,7 +121,7 @@ def test_chains_of_functions_are_cut_between_them() -> None:
 
 def test_the_kalman_filter_is_proved() -> None:
     """Joseph's form of the covariance's update, and the short one."""
-    found, (of_states, _) = compared(*kalman("", ""))
+    found, (of_states, _) = compared(*kalman(5))
     assert found.answer == "proved", found.reason
     assert of_states >= 60
 
@@ -139,6 +138,6 @@ def test_the_kalman_filter_is_proved() -> None:
 )
 def test_wrong_filters_are_never_proved(old: str, new: str) -> None:
     """Some differ from the second step on only: surprise, covariance, and the gain of the step before."""
-    found, bits = compared(*kalman(old, new))
+    found, bits = compared(*kalman(3, old, new))
     assert found.answer != "proved"
     assert not any(bits)
