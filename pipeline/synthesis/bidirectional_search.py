@@ -13,7 +13,7 @@ import torch
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
 from pipeline.synthesis.observation import Observation, least_instance
-from pipeline.synthesis.phases import PHASES, Phase, Types
+from pipeline.synthesis.phases import PHASES, Phase, Types, resumed
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import SearchRound
@@ -70,9 +70,9 @@ class BidirectionalSearch:
         reasons: list[Reason] = []
         found: dict[str, int] = {}
         budget = self._executor.budget
-        number = 0
-        while number < len(PHASES) and not self._executor.over and len(found) < budget.programs:
-            phase = PHASES[number]
+        left = PHASES
+        while left and not self._executor.over and len(found) < budget.programs:
+            phase = left[0]
             if phase.drafts:
                 self._take_drafted(near=False)
             try:
@@ -88,7 +88,7 @@ class BidirectionalSearch:
             reached = self._turn.reached if self._turn else []
             if found and not reached:
                 break
-            number = 0 if reached else number + 1
+            left = resumed(phase) if reached else left[1:]
         impl = next(iter(found), None)
         return SearchOutcome(
             impl,

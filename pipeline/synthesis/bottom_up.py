@@ -131,12 +131,15 @@ class BottomUp:
         self.buckets: dict[TypeId, dict[int, Bucket]] = {type_: dict(given.get(type_, {})) for type_ in book.types}
         self._seen = {type_: SeenValues() for type_ in book.types}
         self._done = dict.fromkeys(book.types, GIVEN)
+        self._put_off: list[tuple[int, Rule, tuple[int, ...], int]] = []
         for type_, by_cost in given.items():
             for bucket in by_cost.values():
                 self._seen[type_].new(bucket.values)
 
     def run(self, remaining: Mapping[TypeId, int]) -> Iterator[Block | tuple[TypeId, int]]:
         """Fills buckets up to the largest cost; yields every block made, and every bucket when it is full.
+
+        Applications to more operands at a time than the round's limit follow at its end, and nothing is made of them.
 
         Raises:
             OutOfBudget: The budget is used up.
@@ -148,14 +151,22 @@ class BottomUp:
                 for type_ in sorted(open_, key=lambda type_: self._size(type_, cost)):
                     self._done[type_] = cost
                     yield from self._fill(type_, cost)
+        for _, rule, costs, cost in sorted(self._put_off, key=lambda job: job[0]):
+            for derivation, values, functions in self._applied(rule, costs):
+                yield Block(rule.result, cost, values, functions, derivation)
 
     def _size(self, type_: TypeId, cost: int) -> int:
         """The candidates for a bucket."""
         return sum(
-            prod(len(self.buckets[path.source][own].values) for path, own in zip(rule.operands, costs, strict=True))
+            self._count(rule, costs)
             for rule in self._book.into[type_]
             for costs in self._splits(rule, cost - self._book.cost(rule))
         )
+
+    def _count(self, rule: Rule, costs: tuple[int, ...]) -> int:
+        """The candidates of a rule on buckets of these costs."""
+        buckets = [self.buckets[path.source][own] for path, own in zip(rule.operands, costs, strict=True)]
+        return prod(len(bucket.values) for bucket in buckets)
 
     def _fill(self, type_: TypeId, cost: int) -> Iterator[Block | tuple[TypeId, int]]:
         kept: list[Tensor] = []
@@ -163,6 +174,9 @@ class BottomUp:
         derivations: list[Derivation] = []
         for rule in self._book.into[type_]:
             for costs in self._splits(rule, cost - self._book.cost(rule)):
+                if (count := self._count(rule, costs)) > self._book.limits.together:
+                    self._put_off.append((count, rule, costs, cost))
+                    continue
                 for derivation, values, functions in self._applied(rule, costs):
                     yield Block(type_, cost, values, functions, derivation)
                     new = self._seen[type_].new(values) if not self._executor.full else ()

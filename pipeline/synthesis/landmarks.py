@@ -52,12 +52,15 @@ _HUGE = 1e20
 """Numbers from which on one counts as infinite."""
 _FEWEST = 4
 """Numbers that a landmark has at least for its multiples to count."""
-
 _MOST_ORDERS = 3
 """Streams of one type that count for a landmark, if they differ: its transpose has its numbers in another order."""
+_MOST_TOGETHER = 2**20
+"""Pairs of a row and a landmark that are compared at a time, by their sums and norms."""
 _MOST_CHANCES = 16
 """Streams that are tried for the other input before a landmark no longer counts, for each of them."""
 
+_Place: TypeAlias = tuple[int, int]
+"""A landmark's size, and its number among those of this size."""
 _Key: TypeAlias = tuple[object, int, int, bool]
 """A kind of streams, a landmark's size and number, and whether the stream has the landmark itself or a multiple."""
 _Site: TypeAlias = tuple[tuple[str, str, int, int], ...]
@@ -126,8 +129,11 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """An operator's steps; of a cross entropy the logits at the targets, too; and those on concatenated parts."""
         if operator.startswith("aten._log_softmax"):
             self._logits = results[0], args[0]
-        if operator.startswith("aten.nll_loss") and self._logits[0].data_ptr() == args[0].data_ptr():
-            yield from steps_of(operator, results, (self._logits[1], *args[1:]), kwargs)
+        if operator.startswith("aten.nll_loss") and self._logits[0].numel() == args[0].numel():
+            # The loss may read a copy of them in another shape.
+            logp, logits = (part.reshape(args[0].shape) for part in self._logits)
+            if torch.equal(logp, args[0]):
+                yield from steps_of(operator, results, (logits, *args[1:]), kwargs)
         yield from steps_of(operator, results, args, kwargs)
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         sizes = next((self._joined[size] for each in tensors for size in each.shape if size in self._joined), [])
@@ -280,8 +286,13 @@ class Landmarks:
         self.finite = all(bool(torch.isfinite(value).all()) for _, value in values)
         self._found: dict[_Key, set[int]] = {}
         self._chances: Counter[_Key] = Counter()
-        self._passed_on: set[tuple[int, int]] = set()
-        self._exact: set[tuple[int, int]] = set()
+        self._figures = {
+            size: torch.tensor([(abs(mark.total), mark.norm) for mark in marks], dtype=torch.float64).T.unsqueeze(2)
+            for size, marks in self._marks.items()
+        }
+        self._ratios: dict[tuple[int, int, int, int], float] = {}
+        self._passed_on: dict[_Place, int] = {}
+        self._exact: set[_Place] = set()
 
     @property
     def count(self) -> int:
@@ -310,30 +321,23 @@ class Landmarks:
     ) -> Iterator[int]:
         """The rows of a block that have a landmark, or a multiple of it, that few streams of this kind had before.
 
-        A component of a tuple, and a stream that repeats numbers, count only for a landmark that no stream has had:
-        functions pass components on.
+        A component of a tuple, and a stream that repeats numbers, count only for a landmark that no stream has had
+        that repeats them as rarely: functions pass components on.
         `elsewhere` gives the value of a row for the other input, or None if there is none: what is a landmark by
         chance is none there.
         """
         for component, part in enumerate(layout.unpack(values)):
             flat = part.reshape(len(values), -1)
-            sizes = [size for size in self._marks if flat.shape[1] % size == 0]
-            if not sizes:
-                continue
-            clean = _plain(flat)
-            sums, norms, scale = clean.sum(1), clean.square().sum(1).sqrt(), clean.abs().sum(1)
-            for number, mark, times in self._candidates(flat.shape[1], sizes):
-                place = len(mark.numbers), number
-                if (len(layout.shapes) > 1 or times > 1) and place in self._passed_on:
-                    continue
-                # Of numbers that are repeated, the sum grows with the times, the norm with their root.
-                total, norm = abs(mark.total) * math.sqrt(times), mark.norm
-                near = (sums.abs() * norm - norms * total).abs() <= _LOOSE * scale * norm
-                for row in near.nonzero().flatten().tolist():
-                    once = _once(flat[row], times)
-                    ratio = 0.0 if once is None else mark.ratio(once)
+            for place, times, rows in self._near(flat, part_only=len(layout.shapes) > 1):
+                mark = self._marks[place[0]][place[1]]
+                for row, digest in zip(rows, digests(flat[rows]).tolist(), strict=True):
+                    # Most have been there before, in another round: to compare all their numbers takes longest.
+                    judged = *place, times, digest
+                    if judged not in self._ratios:
+                        once = _once(flat[row], times)
+                        self._ratios[judged] = 0.0 if once is None else mark.ratio(once)
+                    ratio = self._ratios[judged]
                     key = (kind, *place, ratio == 1)
-                    digest = int(digests(flat[row : row + 1])[0])
                     if not ratio or not self._may_count(key, digest):
                         continue
                     self._chances[key] += 1
@@ -341,16 +345,30 @@ class Landmarks:
                     other = None if other is None else _once(layout.unpack(other)[component].reshape(-1), times)
                     if other is None or mark.holds(other, ratio):
                         self._found.setdefault(key, set()).add(digest)
-                        self._passed_on.add(place)
+                        self._passed_on[place] = min(times, self._passed_on.get(place, times))
                         self._exact |= {place} if ratio == 1 else set()
                         yield row
 
-    def _candidates(self, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, _Mark, int]]:
-        """The landmarks that a stream of so many numbers may have, by number, each with how often it holds each."""
+    def _near(self, flat: Tensor, *, part_only: bool) -> Iterator[tuple[_Place, int, list[int]]]:
+        """Landmarks, each with how often rows hold each of its numbers, and the rows that sums and norms allow."""
+        if not (sizes := [own for own in self._marks if flat.shape[1] % own == 0]):
+            return
+        clean = _plain(flat)
+        sums, norms, scale = clean.sum(1).abs(), clean.square().sum(1).sqrt(), clean.abs().sum(1)
+        together = max(1, _MOST_TOGETHER // len(flat))
         for own in sizes:
-            for number, mark in enumerate(self._marks[own]):
-                if own == size or not mark.in_order:
-                    yield number, mark, size // own
+            marks, times = self._marks[own], flat.shape[1] // own
+            for start in range(0, len(marks), together):
+                totals, own_norms = self._figures[own][:, start : start + together]
+                # Of numbers that are repeated, the sum grows with the times, the norm with their root.
+                gaps = (sums * own_norms - norms * totals * math.sqrt(times)).abs()
+                near = gaps <= _LOOSE * scale * own_norms
+                for number in near.any(1).nonzero().flatten().tolist():
+                    place = own, start + number
+                    whole = times == 1 and not part_only
+                    fresh = whole or self._passed_on.get(place, times + 1) > times
+                    if fresh and (times == 1 or not marks[place[1]].in_order):
+                        yield place, times, near[number].nonzero().flatten().tolist()
 
     def _may_count(self, key: _Key, digest: int) -> bool:
         """Whether a value, or its multiple, may count: few do for each landmark and kind, no multiple after itself."""

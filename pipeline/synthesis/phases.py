@@ -64,9 +64,12 @@ INVENTED = Types("dims of elements", 0, 1, 2)
 BOTH = Types("a dim more and dims of elements", 1, 1, 4)
 TYPES = (DECLARED, SPARE, INVENTED, BOTH)
 
-NEAR = Depth("a function or two", RoundLimits(5, 4_000, choices=False, free=True), 0.05)
-SHORT = Depth("three functions", RoundLimits(8, 16_000, choices=False), 0.1)
-MIDDLE = Depth("few choices", RoundLimits(11, 8_000, choices=True), 0.1)
+_TOGETHER = 2**14
+"""Candidates of one rule on streams of the same costs: a tenth of a second where functions are simple."""
+
+NEAR = Depth("a function or two", RoundLimits(5, 4_000, choices=False, free=True, together=_TOGETHER), 0.05)
+SHORT = Depth("three functions", RoundLimits(8, 16_000, choices=False, together=_TOGETHER), 0.1)
+MIDDLE = Depth("few choices", RoundLimits(11, 8_000, choices=True, together=_TOGETHER), 0.1)
 LONG = Depth("more choices", RoundLimits(14, 8_000, choices=True), 0.1)
 REPEATED = Depth("functions again", RoundLimits(18, 16_000, choices=True, once=False), 0.2)
 UNLIMITED = Depth("no end", RoundLimits(40, 30_000, choices=True, once=False), 0.25)
@@ -91,3 +94,8 @@ def widening() -> Iterator[Phase]:
 
 
 PHASES = tuple(widening())
+
+
+def resumed(phase: Phase) -> tuple[Phase, ...]:
+    """The phases that follow where one has reached landmarks: the nearest, this one, as more may be there, and all."""
+    return tuple(dict.fromkeys((PHASES[0], phase, *PHASES)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ class RoundLimits:
         free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
         once: Whether no function is applied to what it has led to itself, from the seed streams on. Between one
             landmark and the next few programs do that, and there are far fewer such streams.
+        together: The candidates of one rule on buckets of the same costs from which on they are left to the end:
+            a function of five operands would use up its share of the budget before those of few.
     """
 
     cost: int
@@ -39,6 +42,7 @@ class RoundLimits:
     choices: bool
     free: bool = False
     once: bool = True
+    together: int = sys.maxsize
 
 
 class Rulebook:

@@ -32,7 +32,7 @@ _WAYS = 2
 _REPEATS = 2
 """Dims that one path may invent."""
 _MOST_DIMS = 5
-"""The dims up to which a type may hold each of the inputs' dims once."""
+"""The dims up to which a type may hold each of the inputs' dims once, or what a function adds to those it takes."""
 ONE = sympy.Integer(1)
 
 
@@ -112,8 +112,10 @@ class TypeSpace:
         for found in counts:
             self._most |= found
         distinct = {part for found in counts for dim in found for part in _parts(dim)}
-        largest = 1 + max((sum(n * len(_parts(dim)) for dim, n in found.items()) for found in counts), default=0)
-        self.most_dims = max(largest, min(len(distinct), _MOST_DIMS))
+        widest = max(map(_width, counts), default=0)
+        # What a function makes may be larger than what it takes, as the matrix that a filter of scalars keeps.
+        grown = widest + max((_widest(fn.output) - _widest(fn.input) for fn in scope.fns.values()), default=0)
+        self.most_dims = max(widest + 1, min(max(len(distinct), grown), _MOST_DIMS))
         for dim in [dim for dim in self._most if dim != ONE]:
             self._most[dim] += spare
         self._quotients = _quotients([dim for dim in self._most if dim != ONE])
@@ -220,6 +222,16 @@ def _all_dims(type_: StreamType) -> list[Dim]:
     """The dims of a stream and of all components of its elements, with the factors of products."""
     dims = [*type_.shape, *(dim for part in components_of(type_.dtype) for dim in layout(part))]
     return [*dims, *(factor for dim in dims for factor in factors(dim))]
+
+
+def _widest(dtype: DType) -> int:
+    """The most dims of a component."""
+    return max(_width(Counter(layout(part))) for part in components_of(dtype))
+
+
+def _width(dims: Counter[Dim]) -> int:
+    """The number of dims, where a product counts for its factors."""
+    return sum(count * len(_parts(dim)) for dim, count in dims.items())
 
 
 def _parts(dim: Dim) -> tuple[Dim, ...]:

@@ -74,6 +74,18 @@ def test_components_of_tuples_reach_landmarks() -> None:
     assert list(landmarks.reached("pair", pair, torch.tensor([[9.0, 9.0, 9.0, 2.5, 0.5, 1.5]]).double())) == [0]
 
 
+def test_a_tuple_that_repeats_a_landmark_less_counts_after_one_that_repeats_it() -> None:
+    """The same fold, first along a dim that its operands do not have; then no further tuple as rare counts."""
+    value = torch.tensor([0.5, 1.5, 2.5]).double()
+    landmarks = Landmarks(named([value]), named([value + 1]), [])
+    pair, repeated = RowLayout(((3,), (3,))), RowLayout(((3, 2), (3, 2)))
+    other = torch.tensor([9.0, 9.0, 9.0]).double()
+    wide = torch.cat([other.repeat_interleave(2), value.repeat_interleave(2)]).unsqueeze(0)
+    assert list(landmarks.reached("repeated", repeated, wide)) == [0]
+    assert list(landmarks.reached("pair", pair, torch.cat([other, value]).unsqueeze(0))) == [0]
+    assert not list(landmarks.reached("another", pair, torch.cat([other + 1, value]).unsqueeze(0)))
+
+
 @pytest.mark.parametrize("value", [[0.0, 1.0, 0.0, 1.0], [7.0], [0.25, 0.5]])
 def test_values_that_say_little_are_none(value: list[float]) -> None:
     """Bits and single whole numbers, and what is the same for another input."""

@@ -24,6 +24,12 @@ CALLS: dict[str, tuple[Callable[[Tensor], object], list[Tensor]]] = {
         lambda x: torch.nn.functional.cross_entropy(x.T.view(1, 5, 1, 3), TARGET.view(1, 1, 3)),
         [X.logsumexp(-1), X.gather(1, TARGET.unsqueeze(1))],
     ),
+    "cross_entropy_of_sequences": (
+        lambda x: torch.nn.functional.cross_entropy(
+            torch.stack([x, 2 * x]).transpose(1, 2), TARGET.expand(2, 3), reduction="none"
+        ),
+        [torch.stack([each.gather(1, TARGET.unsqueeze(1)) for each in (X, 2 * X)])],
+    ),
     "sort": (lambda x: x.sort(-1, descending=True), [X.argsort(-1, descending=True).argsort(-1)]),
     "stable_sort": (lambda x: x.sort(stable=True, dim=0), [X.argsort(0).argsort(0)]),
     "var": (lambda x: x.var(-1), [CENTERED, CENTERED.square()]),

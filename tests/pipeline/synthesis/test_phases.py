@@ -1,6 +1,6 @@
 """The phases of the search widen types and depth in turn."""
 
-from pipeline.synthesis.phases import DECLARED, DEPTHS, PHASES, TYPES, widening
+from pipeline.synthesis.phases import DECLARED, DEPTHS, PHASES, TYPES, resumed, widening
 
 
 def test_no_phase_comes_before_a_narrower_one() -> None:
@@ -25,3 +25,10 @@ def test_the_first_phases_leave_drafts_out() -> None:
     drafts = [phase.drafts for phase in PHASES]
     assert drafts == sorted(drafts) and not drafts[0] and drafts[-1]
     assert PHASES[0].types == DECLARED and PHASES[0].name == "a function or two, declared types"
+
+
+def test_where_a_phase_has_reached_a_landmark_it_is_soon_tried_again() -> None:
+    """After the nearest; the phases between, which had none, come later, and none is left out."""
+    assert resumed(PHASES[0]) == PHASES
+    assert resumed(PHASES[4])[:3] == (PHASES[0], PHASES[4], PHASES[1])
+    assert sorted(map(PHASES.index, resumed(PHASES[4]))) == list(range(len(PHASES)))

@@ -72,6 +72,15 @@ def test_a_type_holds_only_dims_of_the_task_and_none_too_often() -> None:
     assert not space.allowed(StreamType(scalar, (as_dim(3), m)))
 
 
+def test_a_state_of_more_dims_than_its_operands_fits_in_time() -> None:
+    """A matrix that a fold of scalars keeps, at each of the stream's elements."""
+    wide = MATRIX.replace("output_dtype: fp32", 'output_dtype: "Buffer(fp32, [N, N])"')
+    scope = static_scope(task(wide.replace("input_dtype: Buffer(fp32, [K])", "input_dtype: fp32")))
+    n = scope.dims["N"]
+    assert TypeSpace(scope).allowed(StreamType(Buffer(Scalar("float"), (n, n)), scope.inputs["E0"].shape))
+    assert TypeSpace(static_scope(task(MATRIX))).most_dims == 3
+
+
 def test_paths_between_the_same_ends_do_the_same() -> None:
     """Repeat before a placeholder and after it: the type decides what the data is."""
     space = TypeSpace(static_scope(task(MATRIX)))
