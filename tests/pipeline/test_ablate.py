@@ -16,13 +16,31 @@ from tests.support.answering_lm import Engine
 from tests.support.csv_files import rows
 
 
-def test_four_methods_one_page(
+def test_an_interrupted_ablation_is_resumed_to_one_page_of_four_methods(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every table and picture of the paper's ablation, from four runs that differ in the method alone."""
+    """Every table and picture of the paper's ablation, from four runs that differ in the method alone.
+
+    The LM fails in the second run; resumed, the first is unchanged and no answer is requested again.
+    """
     page = tmp_path / "page"
-    assert run(*options(folder, page), "--json") == Exit.OK
+    engine.fail_from = 12 + 7
+    assert run(*options(folder, page)) == Exit.LM
+    ablation = capsys.readouterr().err.rpartition("--resume ")[2].split()[0]
+    first = recorded()
+    assert [r.info.status for r in first] == ["FINISHED", "FAILED"]
+    engine.fail_from, engine.calls = 1_000_000, 0
+    assert run("--resume", ablation, "--samples", "8") == Exit.USAGE
+    capsys.readouterr()
+    assert run("--resume", ablation[:5], "-o", str(page), "--json") == Exit.OK
     result = json.loads(capsys.readouterr().out)
+    found = recorded()
+    assert [r.info.run_id for r in found[:2]] == [r.info.run_id for r in first]
+    assert [r.info.status for r in found] == ["FINISHED"] * 4
+    assert int(rows(page / "methods.csv")[1]["tokens in"]) == 10 * 12
+    assert run("--resume", ablation, "-o", str(page)) == Exit.OK
+    assert len(recorded()) == 4
+
     assert set(result["files"]) == {path.name for path in page.iterdir()}
     for name in ("figure2_completed", "figure9_pass_at_k", "figure12_models", "figure13_groups"):
         assert (page / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -30,7 +48,7 @@ def test_four_methods_one_page(
     assert all(file in text for file in result["files"] if file != "index.html")
     methods = result["lms"]["scripted"]
     assert list(methods) == ["Single-WS", "Single", "Agent", "Agent, adaptive"]
-    runs = {r.info.run_id: r.data.params for r in recorded()}
+    runs = {r.info.run_id: r.data.params for r in found}
     asked = [
         tuple(runs[methods[name]["run"]][key] for key in ("optimizer", "guardian", "no_ir", "temperatures"))
         for name in methods
@@ -63,31 +81,6 @@ def test_a_bad_option_is_reported_in_a_line(
     assert run(*argv) == Exit.USAGE
     assert reported in capsys.readouterr().err
     assert engine.calls == 0
-
-
-@pytest.mark.usefixtures("unrendered")
-def test_an_interrupted_ablation_is_resumed(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The LM fails in the second run; resumed, the first is unchanged and no answer is requested again."""
-    page = tmp_path / "page"
-    engine.fail_from = 12 + 7
-    assert run(*options(folder, page)) == Exit.LM
-    reported = capsys.readouterr().err
-    ablation = reported.rpartition("--resume ")[2].split()[0]
-    first = recorded()
-    assert [r.info.status for r in first] == ["FINISHED", "FAILED"]
-    engine.fail_from, engine.calls = 1_000_000, 0
-    assert run("--resume", ablation, "--samples", "8") == Exit.USAGE
-    assert run("--resume", ablation[:5], "-o", str(page)) == Exit.OK
-    runs = recorded()
-    assert [r.info.run_id for r in runs[:2]] == [r.info.run_id for r in first]
-    assert len(runs) == 4
-    assert [r.info.status for r in runs] == ["FINISHED"] * 4
-    attempts = rows(page / "methods.csv")
-    assert int(attempts[1]["tokens in"]) == 10 * 12
-    assert run("--resume", ablation, "-o", str(page)) == Exit.OK
-    assert len(recorded()) == 4
 
 
 def test_a_budget_that_is_gone_at_once_ends_it(

@@ -42,8 +42,10 @@ def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
     return engine
 
 
-def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The keys that others build on, with the figures of the run."""
+def test_json_is_one_object_with_the_figures_and_its_program_answers(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program carries the demonstrations that let the LM triple; artifacts have it, and readable solutions."""
     assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert result["solved"] == ["double", "triple"]
@@ -52,6 +54,16 @@ def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsy
     assert (result["pass_at_1"], result["pass_at_n"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert result["tokens"] == {"prompt": engine.calls * 10, "completion": engine.calls * 3, "cached": 0}
     assert result["seconds"] > 0
+    program = load_program(result["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
+    assert program(task=load_task(folder / "triple.yaml")).impl == RIGHT
+    recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.artifact_uri
+    artifacts = Path(recorded.removeprefix("file://"))
+    assert (artifacts / "compiled.json").read_text() == Path(result["program"]).read_text()
+    learned = json.loads((artifacts / "experience.json").read_text())["entries"]
+    assert [entry["outputs"]["impl"] for entry in learned] == [RIGHT] * 2
+    for name in ("double", "triple"):
+        solution = load_task(artifacts / "solutions" / f"{name}.yaml").impl or ""
+        assert "# fp32 [M]" in solution and len(solution.splitlines()) == len(RIGHT.splitlines()), solution
 
 
 def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
@@ -76,24 +88,6 @@ def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
     recorded = json.loads(Path(client.download_artifacts(result["run_id"], "held_out.json")).read_text())
     assert recorded["solutions"]["double"]["answer"] == "failed"
     assert recorded["quadrants"] == result["held_out"]["quadrants"]
-
-
-def test_the_program_that_is_reported_loads_and_answers(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It carries the demonstrations that let the LM triple; the run's artifacts have it, and readable solutions."""
-    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
-    result = json.loads(capsys.readouterr().out)
-    program = load_program(result["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
-    assert program(task=load_task(folder / "triple.yaml")).impl == RIGHT
-    recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.artifact_uri
-    artifacts = Path(recorded.removeprefix("file://"))
-    assert (artifacts / "compiled.json").read_text() == Path(result["program"]).read_text()
-    learned = json.loads((artifacts / "experience.json").read_text())["entries"]
-    assert [entry["outputs"]["impl"] for entry in learned] == [RIGHT] * 2
-    for name in ("double", "triple"):
-        solution = load_task(artifacts / "solutions" / f"{name}.yaml").impl or ""
-        assert "# fp32 [M]" in solution and len(solution.splitlines()) == len(RIGHT.splitlines()), solution
 
 
 def test_a_selection_per_task_is_on_record_with_its_reasons(

@@ -41,10 +41,17 @@ def run(*argv: str) -> int:
     return run_command(evaluate.NAME, evaluate.main, [*argv, "--samples", "4", "--threads", "2"])
 
 
-def test_the_figures_follow_from_the_answers(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Counts, pass@k and tokens of the three tasks; an own file has no class and the group `own`."""
-    assert run("--program", "none", "--tasks", str(folder), "--temperatures", "0.7", "--json") == 0
+def test_the_figures_follow_from_the_answers(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts, pass@k and tokens of the three tasks; an own file has no class and the group `own`.
+
+    `--output` gets the object that is printed, and nothing is recorded.
+    """
+    path, options = tmp_path / "figures.json", ["--temperatures", "0.7", "--json"]
+    assert run("--program", "none", "--tasks", str(folder), *options, "-o", str(path)) == 0
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert json.loads(path.read_text()) == result and result["run_id"] is None
     by_task = result["by_task"]
     assert (by_task["double"]["correct"], by_task["double"]["samples"], by_task["double"]["class"]) == (4, 4, None)
     c = by_task["triple"]["correct"]
@@ -73,18 +80,8 @@ def test_the_table_shows_groups_classes_and_tasks(
     assert ["double", "4", "of", "4", "0.7", "1.000", "1"] in rows
 
 
-def test_output_gets_the_object_that_is_printed(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "figures.json"
-    assert run("--program", "none", "--tasks", str(folder), "--json", "-o", str(path)) == 0
-    assert json.loads(path.read_text()) == json.loads(capsys.readouterr().out)
-
-
 def test_record_leaves_a_run_in_the_store(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only when asked for, and with what is needed to repeat it."""
-    assert run("--program", "none", "--tasks", str(folder), "--json") == 0
-    assert json.loads(capsys.readouterr().out)["run_id"] is None
+    """When asked for, and with what is needed to repeat it."""
     assert run("--program", "none", "--tasks", str(folder), "--json", "--record") == 0
     result = json.loads(capsys.readouterr().out)
     recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"])
@@ -198,10 +195,10 @@ def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
     ],
 )
 def test_a_compiled_program_is_asked_as_it_is(
-    engine: Engine, compiled: Path, option: list[str], reported: str, capsys: pytest.CaptureFixture[str]
+    engine: Engine, folder: Path, compiled: Path, option: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it says of itself can't be changed; saying the same is no contradiction."""
-    assert run("--program", str(compiled), *option) == 2
+    assert run("--program", str(compiled), "--tasks", str(folder / "double.yaml"), *option) == 2
     assert reported in capsys.readouterr().err
     assert engine.calls == 0
 

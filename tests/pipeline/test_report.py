@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from optimizers import Experience
+from optimizers import Budget, Experience
 from pipeline import report
 from pipeline.base.errors import UsageError, run_command
 from pipeline.record.recorder import recorded
@@ -42,6 +42,7 @@ def test_the_page_refers_only_to_files_beside_it(
     assert "http" not in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_run_without_answers_is_left_out_where_others_have_some(
     three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_run_without_answers_is_left_out_where_others_have_some(
         read_runs(["adaptive"])
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_latest_run_is_the_latest_with_answers(
     three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +75,7 @@ def test_the_latest_run_is_the_latest_with_answers(
     assert "left out: run 'mipro failed'" in output.err
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_bad_usage_is_reported_in_one_line(
     store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +89,7 @@ def test_bad_usage_is_reported_in_one_line(
     assert run_command(report.NAME, report.main, ["empty", "-o", str(tmp_path / "out")]) == 2
     assert "has no recorded answers" in capsys.readouterr().err
     with recorded("full", {}, tasks()) as recorder:
-        learn([recorder])
+        learn([recorder], budget=Budget(iterations=1))
     (tmp_path / "file").write_text("")
     assert run_command(report.NAME, report.main, ["full", "-o", str(tmp_path / "file")]) == 2
     out, err = capsys.readouterr()

@@ -33,7 +33,9 @@ def test_a_bad_file_is_one_line(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where a combination of settings is wrong; nothing is asked."""
-    (spec := tmp_path / "bad.yaml").write_text("base: {optimizer: none}\nsweep:\n  selection: [adaptive, similar]\n")
+    (spec := tmp_path / "bad.yaml").write_text(
+        f"base: {{optimizer: none, tasks: [{folder}]}}\nsweep:\n  selection: [adaptive, similar]\n"
+    )
     assert run_command(command.NAME, command.main, [str(spec)]) == 2
     err = capsys.readouterr().err
     reason = "--selection: `none` does not select demonstrations; omit the option"

@@ -86,3 +86,14 @@ def numbered(body: Json, index: int) -> str:
 def ready(body: Json, index: int) -> str:
     """An LM that answers one word, whatever it is asked."""
     return "ready"
+
+
+KNOWN = (
+    "E2 = step.Bufferize(a=1).apply(E1)\nE3 = step.Repeat(n=M).apply(E2)\nE4 = step.Streamify().apply(E3)\n"
+    "E5 = step.Map(fn=fn_mul).apply((E0, E4))\nE6 = step.Accum(fn=fn_add, b=1).apply(E5)\nreturn E6\n"
+)
+
+
+def knowing(body: Json, index: int) -> str:
+    """An LM that knows the program of `gemm/0`, and says all of it."""
+    return KNOWN

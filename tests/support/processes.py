@@ -6,7 +6,7 @@ from pathlib import Path
 
 PATIENCE = 120.0
 """Seconds for what takes none, unless it hangs."""
-LIMIT = 2
+LIMIT = 1
 """Seconds of processor time to give a call that hangs: many times what any other takes, under any load."""
 
 

@@ -37,50 +37,26 @@ def run(spec: Path) -> int:
 
 
 def test_an_interrupted_sweep_is_resumed(engine: Engine, spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The LM fails in the second run: the first is unchanged, no answer is requested again; a new seed is added."""
+    """A seed is added, and the LM fails in its run: the first is unchanged, no answer is requested again."""
+    whole = spec.read_text()
+    spec.write_text(whole.replace("[0, 1]", "[0]"))
     assert run(spec) == Exit.OK
-    calls = engine.calls
-    whole = figures(action.open_sweep(spec))
-    spec = spec.rename(spec.with_name("again.yaml"))
-    engine.calls, engine.fail_from = 0, calls // 2 + 3
+    calls, engine.fail_from = engine.calls, engine.calls + 3
+    spec.write_text(whole)
     assert run(spec) == Exit.LM
     assert [each["status"] for each in figures(action.open_sweep(spec))["runs"]] == ["FINISHED", "FAILED"]
     done, engine.fail_from, engine.calls = engine.fail_from - 1, 1_000_000, 0
     capsys.readouterr()
     assert run(spec) == Exit.OK
-    assert engine.calls == calls - done
+    assert engine.calls == 2 * calls - done
     err = capsys.readouterr().err
     assert "run 1 of 2: granularity=1, seed=0" in err and " has finished" in err and "resumes with" in err
     result = figures(action.open_sweep(spec))
-    assert [each["figures"]["solved"] for each in result["configurations"]] == [
-        each["figures"]["solved"] for each in whole["configurations"]
-    ]
+    (configuration,) = result["configurations"]
+    assert (configuration["runs"], configuration["figures"]["solved"]["mean"]) == (2, 1)
     client, experiment = store.open_store()
     view = client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{result['address'].rpartition('=')[2]}"]
-    assert json.loads(view)["searchFilter"] == "params.sweep = 'again'"
-    spec.write_text(spec.read_text().replace("[0, 1]", "[0, 1, 2]"))
-    engine.calls = 0
-    assert run(spec) == Exit.OK
-    assert 0 < engine.calls < calls
-    assert [each["runs"] for each in figures(action.open_sweep(spec))["configurations"]] == [3]
-
-
-def test_what_runs_elsewhere_is_left_alone(engine: Engine, spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The other runs are made, and exit code 1 says that the sweep is not complete."""
-    engine.fail_from = 3
-    assert run(spec) == Exit.LM
-    engine.fail_from = 1_000_000
-    (recorded,) = action.recorded(action.open_sweep(spec)).values()
-    client, _ = store.open_store()
-    elsewhere = ownership.claim(client, recorded.info.run_id, Owner.of_this_process(), 2)
-    capsys.readouterr()
-    assert run(spec) == Exit.NO
-    out, err = capsys.readouterr()
-    assert f"run {recorded.info.run_id[:8]} is still running: process " in err
-    assert "granularity=1  " in out
-    assert [each["runs"] for each in figures(action.open_sweep(spec))["configurations"]] == [1]
-    Claim.release(elsewhere)
-    assert run(spec) == Exit.OK
+    assert json.loads(view)["searchFilter"] == "params.sweep = 'levels'"
 
 
 MATCHED = """\
@@ -91,6 +67,27 @@ sweep:
 compare: {{selection: resample}}
 match_tokens: {{selection: adaptive}}
 """
+
+
+def test_what_runs_elsewhere_is_left_alone(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So is the run that is matched to it; the others are made, and exit code 1 says that the sweep is not complete."""
+    (spec := tmp_path / "learning.yaml").write_text(MATCHED.format(tasks=folder / "double.yaml"))
+    engine.fail_from = 3
+    assert run(spec) == Exit.LM
+    engine.fail_from = 1_000_000
+    (recorded,) = action.recorded(action.open_sweep(spec)).values()
+    elsewhere = ownership.claim(store.open_store()[0], recorded.info.run_id, Owner.of_this_process(), 2)
+    capsys.readouterr()
+    assert run(spec) == Exit.NO
+    out, err = capsys.readouterr()
+    assert f"run {recorded.info.run_id[:8]} is still running: process " in err
+    assert "waits for its matched run to finish" in err and "selection=adaptive  " in out
+    assert [each["runs"] for each in figures(action.open_sweep(spec))["configurations"]] == [1, 1]
+    Claim.release(elsewhere)
+    assert run(spec) == Exit.OK
+    assert [each["runs"] for each in figures(action.open_sweep(spec))["configurations"]] == [2, 2]
 
 
 def test_runs_are_matched_to_the_tokens_of_another_and_compared_seed_by_seed(
@@ -120,22 +117,6 @@ def test_runs_are_matched_to_the_tokens_of_another_and_compared_seed_by_seed(
     assert sum("match_tokens" in each for each in params) == 2
     assert run_command(command.NAME, command.main, [str(spec), "--dry-run"]) == Exit.OK
     assert "0 to 0" in capsys.readouterr().out
-
-
-def test_a_run_is_left_while_the_one_that_it_is_matched_to_runs_elsewhere(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (spec := tmp_path / "learning.yaml").write_text(MATCHED.format(tasks=folder).replace("[0, 1]", "[0]"))
-    engine.fail_from = 3
-    assert run(spec) == Exit.LM
-    engine.fail_from = 1_000_000
-    (recorded,) = action.recorded(action.open_sweep(spec)).values()
-    elsewhere = ownership.claim(store.open_store()[0], recorded.info.run_id, Owner.of_this_process(), 2)
-    capsys.readouterr()
-    assert run(spec) == Exit.NO
-    assert "waits for its matched run to finish" in capsys.readouterr().err
-    Claim.release(elsewhere)
-    assert run(spec) == Exit.OK
 
 
 def test_a_key_is_of_what_the_answers_depend_on() -> None:

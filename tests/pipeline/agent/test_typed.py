@@ -20,20 +20,11 @@ from tests.support.choosing import PROTOCOLS
 from tests.support.lm_server import Server
 
 TASK = task_named("gemm/0")
-KNOWN = (
-    "E2 = step.Bufferize(a=1).apply(E1)\nE3 = step.Repeat(n=M).apply(E2)\nE4 = step.Streamify().apply(E3)\n"
-    "E5 = step.Map(fn=fn_mul).apply((E0, E4))\nE6 = step.Accum(fn=fn_add, b=1).apply(E5)\nreturn E6\n"
-)
-
-
-def knowing(body: dict[str, Any], index: int) -> str:
-    """An LM that knows the one program, and says all of it."""
-    return KNOWN
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(answers="tests.pipeline.agent.test_typed:knowing") as server:
+    with Server(answers="tests.support.choosing:knowing") as server:
         yield server
 
 
@@ -75,7 +66,7 @@ def test_any_answers_make_a_well_typed_program(server: Server, monkeypatch: pyte
 
 def test_requests_of_a_sample_share_what_they_begin_with(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the lines so far is read from the server's cache; what is spent is what the server counts."""
-    server.set(chooses="grammar", answers="tests.pipeline.agent.test_typed:knowing", prompt_cache=True)
+    server.set(chooses="grammar", answers="tests.support.choosing:knowing", prompt_cache=True)
     lm = lm_of(server, monkeypatch)
     server.clear()
     ledger = Ledger()

@@ -44,12 +44,6 @@ def test_a_prompt_is_paid_once_for_all_its_answers(job: Job) -> None:
     assert len(first) == 2 and all(attempt.scored for attempt in job.attempts)
 
 
-def test_what_is_left_over_is_a_smaller_batch(job: Job) -> None:
-    """Eight samples by three: three, three, two."""
-    job.run("--batch-n", "3")
-    assert sizes(job.server) == {3: 2 * TASKS, 2: TASKS}
-
-
 def test_each_sample_takes_the_completion_of_its_place_whatever_the_threads_do(job: Job) -> None:
     """The server's answers differ by place; two runs with other numbers of threads sample the same."""
     job.run("--batch-n", "8", "--threads", "1")
@@ -60,9 +54,9 @@ def test_each_sample_takes_the_completion_of_its_place_whatever_the_threads_do(j
 
 
 def test_requests_that_differ_go_alone(job: Job) -> None:
-    """The guardian's, after proposals that differ."""
-    job.run("--batch-n", "8", "--guardian", "paper")
-    assert sizes(job.server) == {8: TASKS, 1: TASKS * SAMPLES}
+    """The guardian's, after proposals that differ; a smaller batch is left over: eight are three, three, two."""
+    job.run("--batch-n", "3", "--guardian", "paper")
+    assert sizes(job.server) == {3: 2 * TASKS, 2: TASKS, 1: TASKS * SAMPLES}
 
 
 def test_as_many_batches_are_under_way_as_there_are_threads(job: Job) -> None:

@@ -42,7 +42,7 @@ def test_the_control_of_a_run_is_alike_and_shows_nothing() -> None:
         "other tasks": {"optimizer": "none", "seed": 1, "task_set_digest": "e"},
     }.items():
         with recorded(name, SAME | params, tasks()) as recorder:
-            learn([recorder])
+            learn([recorder], budget=Budget(iterations=1))
         runs[name] = recorder.run_id
     client, experiment = store.open_store()
     control = control_of(client, experiment, runs["own"])

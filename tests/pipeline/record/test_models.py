@@ -45,9 +45,12 @@ class Listening(Engine):
 
 engine = Listening()
 before = dict(dspy.settings.config)
-program = load_program(sys.argv[1], lm=dspy.LM("another", engine=engine, cache=False))
-impl = program(task=load_task(sys.argv[2])).impl
-print(json.dumps([impl, engine.asked, dict(dspy.settings.config) == before, dspy.settings.lm is None]))
+task, *addresses = sys.argv[1:]
+answers = []
+for address in addresses:
+    program = load_program(address, lm=dspy.LM("another", engine=engine, cache=False))
+    answers.append([program(task=load_task(task)).impl, engine.asked])
+print(json.dumps([answers, dict(dspy.settings.config) == before, dspy.settings.lm is None]))
 """
 
 
@@ -76,13 +79,6 @@ def result(learned: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
     return printed
 
 
-def asked(address: str, task: Path) -> Any:
-    """What another process answers and asks, by a program that it loads."""
-    done = forked.run_code(ASK, address, str(task))
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def model_of(run_id: str) -> Any:
     (model,) = store.open_store()[0].search_logged_models(
         [store.open_store()[1]], filter_string=f"source_run_id = '{run_id}'"
@@ -95,9 +91,11 @@ def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], folde
     model = model_of(result["run_id"])
     assert (model.name, str(model.status), model.params["optimizer"]) == ("program", "READY", "adaptive")
     task = folder / "triple.yaml"
-    by_file, by_model = asked(result["program"], task), asked(f"models:/{model.model_id}", task)
+    done = forked.run_code(ASK, str(task), result["program"], f"models:/{model.model_id}")
+    assert done.returncode == 0, done.stderr
+    (by_file, by_model), untouched, no_lm = json.loads(done.stdout)
     assert by_file == by_model
-    impl, texts, untouched, no_lm = by_model
+    impl, texts = by_model
     assert impl == RIGHT and len(texts) > 2, "a demonstration is shown"
     assert untouched and no_lm
     saved = json.loads(Path(result["program"]).read_text())["predictors"]["proposer.predict"]["demonstrations"]

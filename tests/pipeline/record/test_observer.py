@@ -18,6 +18,8 @@ from pipeline.record.attempts import read_folder
 from pipeline.record.mlflow_metrics import FIRST
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, failing, learn, shown_two, some, tasks
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 @pytest.fixture
 def client(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:

@@ -62,12 +62,24 @@ def only_run() -> str:
     return str(parents[0].info.run_id)
 
 
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
+    """The command's exit code, its JSON object, and what it says on stderr."""
+    capsys.readouterr()
+    code = run_command(command.NAME, command.main, [*argv, "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out else {}, err
+
+
 def test_a_run_that_is_killed_at_random_and_resumed_ends_as_one_that_was_never_killed(
-    store_folder: Path, empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    empty_store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Killed within the first iteration, again while it is resumed, and within a later one."""
     tasks = str(write_tasks(tmp_path / "mine"))
-    whole = json.loads(process(tmp_path / "whole", 0, 0, *OPTIONS, "--tasks", tasks).stdout)
+    _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     expected = digests(whole["run_id"])
     (tmp_path / "other").mkdir()
     other = copied(empty_store, tmp_path / "other")
@@ -96,18 +108,10 @@ def test_a_run_that_is_killed_at_random_and_resumed_ends_as_one_that_was_never_k
     assert MlflowClient(tracking_uri=store.store_uri()).get_run(only_run()).info.status == "FINISHED"
 
 
-def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
-    """The command's exit code, its JSON object, and what it says on stderr."""
-    capsys.readouterr()
-    code = run_command(command.NAME, command.main, [*argv, "--json"])
-    out, err = capsys.readouterr()
-    return code, json.loads(out) if out else {}, err
-
-
-def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
+def test_a_run_that_ended_early_is_asked_again_only_for_what_it_lacks(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message names the command that resumes it; the run ends in the same record, and its program works."""
+    """As its LM gave out, which the message says, or its budget, which is raised; it ends in the same record."""
     tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls, engine.fail_from = engine.calls, 0, 41
@@ -124,15 +128,7 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     assert (resumed["pass_at_1"], resumed["tokens"]) == (whole["pass_at_1"], whole["tokens"])
     program = load_program(resumed["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
     assert program(task=load_tasks([f"{tasks}/triple.yaml"])[0]).impl == RIGHT
-
-
-def test_a_budget_may_be_raised_and_the_run_resumed(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run that its budget ended is resumed with another one, and no request is repeated."""
-    tasks = str(folder)
-    _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
-    calls, engine.calls = engine.calls, 0
+    engine.calls = 0
     _, first, _ = run(capsys, *OPTIONS, "--tasks", tasks, "--max-iterations", "1")
     assert (first["stopped"], first["iterations"]) == ("budget", 1)
     _, second, _ = run(capsys, "--resume", first["run_id"], "--max-iterations", "100", "--threads", "1")
@@ -141,49 +137,49 @@ def test_a_budget_may_be_raised_and_the_run_resumed(
     assert second["iterations"] == whole["iterations"]
 
 
-def test_what_an_optimizer_spent_before_it_was_killed_adds_up(store_folder: Path, tmp_path: Path) -> None:
+def test_what_an_optimizer_spent_before_it_was_killed_adds_up(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Killed while it tunes, then in the pass that follows: tokens on record are those of every answer that came."""
     log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
     options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
     argv = ["--optimizer", "random-search", *options, "--tasks", tasks]
     client, _ = store.open_store()
-    first, calls = process(log, 26, 0, *argv), 0
+    first = process(log, 26, 0, *argv)
     assert first.returncode == -signal.SIGKILL, first.stderr
     run_id = only_run()
     spent = resume.overhead(store.open_store()[0], run_id)["proposer.predict"].calls
     assert 25 <= spent <= len(log.read_text().split())
     assert resume.tuned(client, run_id) is None
-    calls = len(log.read_text().split())
-    done = process(log, 0, 0, "--resume", run_id)
-    assert done.returncode == 0, done.stderr
-    again = len(log.read_text().split()) - calls
-    result = json.loads(done.stdout)
+    code, result, err = run(capsys, "--resume", run_id)
+    assert code == 0, err
+    again = engine.calls
     assert result["tokens"]["prompt"] == (spent + again) * answering.PROMPT_TOKENS
     assert resume.overhead(client, run_id)["proposer.predict"].calls == spent + again - 3 * 6
     assert resume.tuned(client, run_id) is not None
-    resumed = process(log, 0, 0, "--resume", run_id)
-    assert json.loads(resumed.stdout)["tokens"] == result["tokens"]
-    assert len(log.read_text().split()) == calls + again, "no request is repeated"
+    assert run(capsys, "--resume", run_id)[1]["tokens"] == result["tokens"]
+    assert engine.calls == again, "no request is repeated"
 
 
-def test_an_optimizer_that_was_done_is_not_run_again(store_folder: Path, tmp_path: Path) -> None:
+def test_an_optimizer_that_was_done_is_not_run_again(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Killed in the pass over the tasks: the remaining samples are taken with the program that it had made."""
     log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
     options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
     argv = ["--optimizer", "bootstrap", *options, "--tasks", tasks]
-    whole = json.loads(process(log, 0, 0, *argv).stdout)
-    calls, other = len(log.read_text().split()), tmp_path / "other"
-    assert process(other, calls - 4, 0, *argv).returncode == -signal.SIGKILL
+    _, whole, _ = run(capsys, *argv)
+    assert process(log, engine.calls - 4, 0, *argv).returncode == -signal.SIGKILL
     client, experiment = store.open_store()
     (run_id,) = (
         run.info.run_id
         for run in client.search_runs([experiment])
         if run.info.status == "FAILED" and "mlflow.parentRunId" not in run.data.tags
     )
-    before = len(other.read_text().split())
+    engine.calls = 0
     answered = sum(attempt.scored for attempt in read_attempts(client, run_id))
-    resumed = json.loads(process(other, 0, 0, "--resume", run_id).stdout)
-    assert len(other.read_text().split()) - before == 3 * 6 - answered
+    _, resumed, _ = run(capsys, "--resume", run_id)
+    assert engine.calls == 3 * 6 - answered
     assert (resumed["tokens"], resumed["pass_at_1"]) == (whole["tokens"], whole["pass_at_1"])
     programs = [json.loads(Path(result["program"]).read_text())["predictors"] for result in (whole, resumed)]
     assert programs[0] == programs[1]

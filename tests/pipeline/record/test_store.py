@@ -7,11 +7,8 @@
 """
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 from pathlib import Path
@@ -25,7 +22,6 @@ from pipeline.record import store
 from pipeline.record.attempts import read_attempts
 from tests.support.answering_lm import write_tasks
 from tests.support.forked import Forked
-from tests.support.paths import PROJECT
 
 
 @pytest.fixture
@@ -43,8 +39,8 @@ def begin(code: str) -> Forked:
 
 def test_two_commands_at_the_same_time_create_a_store_and_end_as_if_alone(fresh: Path, tmp_path: Path) -> None:
     """On a fresh store, then two more on the one that they made; each run is whole, and has its own attempts."""
-    tasks = str(write_tasks(tmp_path / "mine"))
-    options = ["--optimizer", "adaptive", "--samples", "4", "--temperatures", "1.0", "--tasks", tasks, "--json"]
+    tasks = str(write_tasks(tmp_path / "mine") / "double.yaml")
+    options = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", tasks, "--json"]
     results = []
     for turn in range(2):
         words = ["-m", "tests.support.dying_compile", str(tmp_path / f"log{turn}"), "0", "0", *options]
@@ -200,10 +196,11 @@ def test_after_a_store_has_failed_for_good_nothing_is_waited_for(monkeypatch: py
     assert waited == list(store.RETRY_SECONDS)
 
 
-def test_the_environment_has_the_last_word_on_mlflow_s_settings(store_folder: Path) -> None:
+def test_the_environment_has_the_last_word_on_mlflow_s_settings(
+    store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing of MLflow's goes to stdout, a command's own; what a person has set stays."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")
     code = "import os; from pipeline.record import store; store.open_store(); print(os.environ['{}'])"
-    words = [sys.executable, "-c", code.format("MLFLOW_HTTP_REQUEST_TIMEOUT")]
-    env = {**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
-    done = subprocess.run(words, cwd=PROJECT, env=env, check=True, capture_output=True, text=True)
-    assert done.stdout == "7\n"
+    out, err = begin(code.format("MLFLOW_HTTP_REQUEST_TIMEOUT")).communicate()
+    assert out == "7\n", err

@@ -207,7 +207,9 @@ def test_a_short_while_is_waited_for_and_all_is_on_record(
     assert client.get_run(result["run_id"]).info.status == "FINISHED"
 
 
-@pytest.mark.parametrize("at", [10, ONE_ITERATION + 10])
+@pytest.mark.parametrize(
+    ("outage", "at"), [("locked file", 10), ("server away", ONE_ITERATION + 10)], indirect=["outage"]
+)
 def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     engine: Breaking, outage: Outage, waits: object, at: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,8 @@ from pipeline.reporting.runs import RecordedRun, read_runs, replay
 from tests.pipeline.conftest import Recorded
 from tests.support.scripted_runs import RIGHT, Engine, Solver, is_right, learn, tasks
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 NAMES = ("easy/0", "hard/0", "no/0")
 
 

@@ -36,16 +36,16 @@ def test_a_message_names_the_first_refusals_and_counts_the_others() -> None:
 
 def test_what_hangs_keeps_no_quick_program_from_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow one has more time, as long as few others are refused at that; the others are counted by their limit."""
-    monkeypatch.setattr(claims, "ROUNDS", (Round(0.6, 100), Round(2.0, 100, 2, 1000)))
-    codes = ["while __import__('time').process_time() < 1: pass", ""]
-    codes[1:1] = [f"while int({number + 1}): pass" for number in range(3)]
+    monkeypatch.setattr(claims, "ROUNDS", (Round(0.5, 100), Round(1.5, 100, 1, 1000)))
+    codes = ["while __import__('time').process_time() < 0.7: pass", ""]
+    codes[1:1] = [f"while int({number + 1}): pass" for number in range(2)]
     said = [Claim(code, task().model_copy(update={"global_": code}), RIGHT) for code in codes]
     found = refusals(said, LocalWorkers(1))
-    assert [refusal is None for refusal in found] == [True, False, False, False, True]
+    assert [refusal is None for refusal in found] == [True, False, False, True]
     refused = [refusal for refusal in found if refusal is not None]
-    assert message(refused, 5, "e.json").split("\n")[1:] == [
-        "  2 not judged within 2 s of processor time and 200 s by the clock",
-        "  1 not judged within 0.6 s of processor time and 60 s by the clock",
+    assert message(refused, 4, "e.json").split("\n")[1:] == [
+        "  1 not judged within 1.5 s of processor time and 150 s by the clock",
+        "  1 not judged within 0.5 s of processor time and 50 s by the clock",
     ]
 
 

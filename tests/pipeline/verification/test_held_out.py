@@ -52,7 +52,7 @@ def test_refused_answers_are_judged_too() -> None:
 
 def test_a_worker_that_is_lost_makes_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """As does a task whose code fails; each names the reason, and the others are judged."""
-    monkeypatch.setattr(held_out, "_SECONDS", 4)
+    monkeypatch.setattr(held_out, "_SECONDS", 2)
     hanging = TASK.replace("return [input[0] * 2]", "while True: pass")
     failing = TASK.replace("input_data['E0'] * 2", "input_data['E0'] / missing")
     texts = [TASK, hanging, failing]

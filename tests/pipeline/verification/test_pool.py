@@ -97,14 +97,14 @@ def test_a_crash_costs_its_own_call_only(
 @pytest.mark.parametrize("function", [crashing.hang, crashing.hang_deaf])
 def test_a_hang_costs_its_own_call_only(function: Callable[[], Any]) -> None:
     """It is killed when its time is up, and the worker replaced at once."""
-    with make_pool(seconds=1) as pool:
+    with make_pool(seconds=0.4) as pool:
         worker = pool.submit(crashing.process_id).result()
         hanging, after = pool.submit(function), pool.submit(crashing.process_id)
         error = error_of(hanging)
         assert isinstance(error, WorkerLost)
         assert error.code == "time-limit"
-        assert "1 s" in str(error)
-        assert error.spent >= 0.9
+        assert "0.4 s" in str(error)
+        assert error.spent >= 0.3
         assert after.result(PATIENCE) != worker
         assert gone(worker)
 
@@ -114,7 +114,7 @@ def test_a_hang_costs_its_own_call_only(function: Callable[[], Any]) -> None:
 )
 def test_later_calls_know_what_a_call_was_lost_at(function: Callable[..., Any], args: Any, code: str) -> None:
     """The error says it too; what a call was at before the next one came is nobody's concern."""
-    with make_pool(seconds=1) as pool:
+    with make_pool(seconds=0.4) as pool:
         assert pool.submit(crashing.note_and, "an echo", crashing.echo, 1).result(PATIENCE) == 1
         error = error_of(pool.submit(crashing.note_and, "the end", function, *args))
         assert isinstance(error, WorkerLost)
@@ -127,8 +127,8 @@ def test_later_calls_know_what_a_call_was_lost_at(function: Callable[..., Any], 
 
 def test_what_took_little_of_the_time_is_not_blamed() -> None:
     """A call that was slow all along says nothing of what it was at when its time was up."""
-    with make_pool(seconds=2) as pool:
-        error = error_of(pool.submit(crashing.note_after, 1.5, "the last bit"))
+    with make_pool(seconds=0.8) as pool:
+        error = error_of(pool.submit(crashing.note_after, 0.6, "the last bit"))
         assert isinstance(error, WorkerLost)
         assert error.at == "the last bit"
         assert pool.submit(crashing.noted).result(PATIENCE) == {}

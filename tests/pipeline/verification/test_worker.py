@@ -129,9 +129,14 @@ def test_a_verdict_that_is_asked_for_often_keeps_no_frames(error: Exception) -> 
 
 
 FIRST_VERDICT = """
+import sys
 from pipeline.verification.worker import judge, verdict_of, verification_pool
+from pipeline.verification.isolation import answers
 
 if __name__ == "__main__":
+    known = {{*sys.modules}}
+    answers.read({answer!r})
+    print({{*sys.modules}} - known)
     with verification_pool(1) as pool:
         print(verdict_of(pool.submit(judge, "picky", {content!r}, "return E0")).stage)
 """
@@ -140,12 +145,6 @@ if __name__ == "__main__":
 def test_a_script_that_imports_nothing_else_gets_its_first_verdict() -> None:
     """What reading a verdict takes is imported with the worker's module, as the pool's threads read it."""
     answer = answers.returned(Verdict(False, "run", (Diagnostic("run", "x", "y", None, (), ""),)))
-    read = f"from pipeline.verification.isolation import answers; answers.read({answer!r})"
-    known = "import sys; from pipeline.verification import worker; known = {*sys.modules}"
-    scripts = ["\n".join([known, read, "print({*sys.modules} - known)"]), FIRST_VERDICT.format(content=TASK)]
-    printed = []
-    for script in scripts:
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
-        printed.append(done.stdout.strip())
-    assert printed == ["set()", "value"]
+    command = [sys.executable, "-c", FIRST_VERDICT.format(content=TASK, answer=answer)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["set()", "value"]

@@ -1,8 +1,6 @@
 """From a request's text to the answer's: by seed, from the texts that are shown, and in processes that know no DSPy."""
 
 import gc
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -125,12 +123,6 @@ def test_a_request_without_a_task_gets_an_honest_answer() -> None:
     """No program is made up for a question that holds no task."""
     text = answer(CANDIDATES, EmbeddedRequest(SYSTEM, (("user", "What is the capital of France?"),), 1))
     assert "no task" in text and "[[ ##" not in text
-
-
-def test_a_worker_imports_no_dspy() -> None:
-    """It would take seconds in every process."""
-    code = "import sys, pipeline.lms.embedded.answering; sys.exit('dspy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
 def test_a_sample_leaves_no_garbage_in_cycles() -> None:

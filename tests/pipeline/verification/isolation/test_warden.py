@@ -70,8 +70,8 @@ def test_what_exceeds_a_limit_costs_its_own_call(pool: WorkerPool, attack: str) 
 @pytest.mark.parametrize("function", [crashing.hang_deaf, attacking.stop_myself])
 def test_time_is_bounded(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that of a process that stops itself, and uses none of its processor time."""
-    monkeypatch.setattr("pipeline.verification.pool.PATIENCE", 3)
-    with WorkerPool(1, seconds=1, memory=MEMORY, sandbox=OFF) as pool:
+    monkeypatch.setattr("pipeline.verification.pool.PATIENCE", 6)
+    with WorkerPool(1, seconds=0.5, memory=MEMORY, sandbox=OFF) as pool:
         assert pool.submit(crashing.echo, 1).result(PATIENCE) == 1
         assert error_of(pool.submit(function)).code == "time-limit"
         assert pool.submit(crashing.echo, 2).result(PATIENCE) == 2
