@@ -330,11 +330,12 @@ class Landmarks:
             flat = part.reshape(len(values), -1)
             for place, times, rows in self._near(flat, part_only=len(layout.shapes) > 1):
                 mark = self._marks[place[0]][place[1]]
-                for row, digest in zip(rows, digests(flat[rows]).tolist(), strict=True):
-                    # Most have been there before, in another round: to compare all their numbers takes longest.
-                    judged = *place, times, digest
+                near = flat[rows]
+                for row, digest, own in zip(rows, digests(near).tolist(), near, strict=True):
+                    # Most were here in another round. Digests do not tell small numbers apart beside a mask's.
+                    judged = *place, times, hash(own.numpy().tobytes())
                     if judged not in self._ratios:
-                        once = _once(flat[row], times)
+                        once = _once(own, times)
                         self._ratios[judged] = 0.0 if once is None else mark.ratio(once)
                     ratio = self._ratios[judged]
                     key = (kind, *place, ratio == 1)
@@ -365,8 +366,7 @@ class Landmarks:
                 near = gaps <= _LOOSE * scale * own_norms
                 for number in near.any(1).nonzero().flatten().tolist():
                     place = own, start + number
-                    whole = times == 1 and not part_only
-                    fresh = whole or self._passed_on.get(place, times + 1) > times
+                    fresh = (times == 1 and not part_only) or self._passed_on.get(place, times + 1) > times
                     if fresh and (times == 1 or not marks[place[1]].in_order):
                         yield place, times, near[number].nonzero().flatten().tolist()
 

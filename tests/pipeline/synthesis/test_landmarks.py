@@ -86,6 +86,14 @@ def test_a_tuple_that_repeats_a_landmark_less_counts_after_one_that_repeats_it()
     assert not list(landmarks.reached("another", pair, torch.cat([other + 1, value]).unsqueeze(0)))
 
 
+def test_small_numbers_beside_those_of_a_mask_tell_streams_apart() -> None:
+    """A stream that has a landmark's mask alone does not keep the next from having all of it."""
+    value = torch.tensor([-1e9, 0.5, -1e9, 1.5, 2.5]).double()
+    landmarks = Landmarks(named([value]), named([value + 1]), [])
+    near = value + torch.tensor([0.0, 1e-3, 0.0, 0.0, 0.0])
+    assert list(landmarks.reached("masked", RowLayout(((5,),)), torch.stack([near, value]))) == [1]
+
+
 @pytest.mark.parametrize("value", [[0.0, 1.0, 0.0, 1.0], [7.0], [0.25, 0.5]])
 def test_values_that_say_little_are_none(value: list[float]) -> None:
     """Bits and single whole numbers, and what is the same for another input."""
