@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import facts, residues
+from step_runtime.verification.exact import facts, residues, turns
+from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.residues import WORLDS, fingerprint, level, moduli, symbols
 from step_runtime.verification.exact.value import (
     NONE,
@@ -70,7 +71,7 @@ def settled(data: Tensor, known: Tensor, dtype: torch.dtype, degree: Degree, *op
             given = given | operand.known.isinf()
         if bool((infinite & ~given).any()):
             raise Unknown("a constant beyond the range of float64")
-        data = torch.where(infinite, residues.constants(torch.where(infinite, known, 0.0)[0]), data)
+        data = torch.where(infinite, constants(torch.where(infinite, known, 0.0)[0]), data)
     for operand in operands:
         none = none & ~operand.known.isnan()
     if bool(none.any()):
@@ -93,7 +94,8 @@ def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
         known = torch.where(infinite(own) & open_.known.isnan(), own.known, known)
     found = settled(data, known, dtype, added_degree(one.degree, other.degree), one, other)
     found = replace(found, floor=one.lowest + other.lowest if math.inf not in (one.lowest, other.lowest) else -math.inf)
-    return _with_logs(found, one, other) if one.logs is not None or other.logs is not None else found
+    found = _with_logs(found, one, other) if one.logs is not None or other.logs is not None else found
+    return turns.added(found, one, other)
 
 
 def _with_logs(found: Value, *terms: Value) -> Value:
@@ -121,7 +123,7 @@ def logarithmic(found: Value, exponentials: Tensor, some: Tensor, *, summed: boo
     zero = some & (level(exponentials) == 0).all(0, keepdim=True)
     own = data if summed and residues.laws() != "gathered" else _log_residues(exponentials)
     own = torch.where(one, 0, own)
-    own = torch.where(zero, residues.constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
+    own = torch.where(zero, constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
     known = torch.where(one, 0.0, torch.where(zero, -torch.inf, found.known))
     logs = torch.where(some & ~one & ~zero, exponentials, NONE)
     return replace(found, data=torch.where(some, own, data), known=known, logs=logs, logged=True)
@@ -143,10 +145,10 @@ def negative(value: Value) -> Value:
         some = (value.logs[:1] != NONE) & ~infinite(found)
         found = logarithmic(found, residues.inverse(torch.where(some, value.logs, 1)), some, summed=True)
     if value.extremes is not None:
-        prime = residues.PRIMES[residues.compared()]
+        prime = residues.primes()[residues.compared()]
         turned = torch.where(value.extremes == NONE, NONE, (prime - value.extremes) % prime)
         found = replace(found, extremes=turned, least=not value.least)
-    return found
+    return turns.negated(found, value)
 
 
 def subtract(one: Value, other: Value, dtype: torch.dtype) -> Value:
@@ -174,6 +176,7 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
     for whole, value in ((one, other), (other, one)):
         if value.logs is not None:
             found = _multiple(found, whole, value)
+        found = turns.scaled(found, whole, value)
     return found
 
 
@@ -283,7 +286,7 @@ def root(value: Value, dtype: torch.dtype) -> Value:
     whole = ~known.isnan() & ~infinite(value)
     data = symbols("root", fingerprint(value.data))
     if bool(whole.any()):
-        data = torch.where(whole, residues.constants(torch.where(whole, known, 0.0)[0]), data)
+        data = torch.where(whole, constants(torch.where(whole, known, 0.0)[0]), data)
     found = settled(data, known, dtype, (1.0, 0.0), value)
     # Elsewhere the root of a square is a number or its opposite.
     smooth = value.smooth and value.lowest > 0

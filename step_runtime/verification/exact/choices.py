@@ -8,11 +8,12 @@ from dataclasses import replace
 import torch
 
 from step_runtime.verification.exact import arithmetic, facts, truth
+from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.decisions import current, mask_tensor, union
 from step_runtime.verification.exact.facts import set_places
 from step_runtime.verification.exact.operands import Operand, Result
 from step_runtime.verification.exact.reductions import extreme, summed
-from step_runtime.verification.exact.residues import constants, fingerprint, level, mixed, moduli, symbols
+from step_runtime.verification.exact.residues import fingerprint, level, mixed, moduli, symbols
 from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, shaped, spread
 
 

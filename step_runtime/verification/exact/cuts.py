@@ -77,4 +77,5 @@ class Cuts:
             None if part is None else torch.where(here, NONE, part) for part in (value.roots, value.extremes)
         )
         degree = (1.0, 0.0) if small else value.degree
-        return replace(value, data=data, degree=degree, roots=roots, extremes=extremes)
+        # What a number is modulo a period has a formula that is not cut.
+        return replace(value, data=data, degree=degree, roots=roots, extremes=extremes, turned=None, period=None)

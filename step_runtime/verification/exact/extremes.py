@@ -99,7 +99,7 @@ def _needless(sets: Tensor, words: Tensor, present: Tensor) -> Tensor:
     zero = (sets == 0).all(1) & present
     if not bool(zero.any()):
         return zero
-    prime = residues.PRIMES[residues.compared()]
+    prime = residues.primes()[residues.compared()]
     opposite = fingerprint(((prime - sets) % prime).movedim(0, 1))
     below = facts.positive(opposite[0]) & present & zero.any(0)
     some = (facts.positive(words[0]) & present).any(0)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, residues, truth
+from step_runtime.verification.exact import arithmetic, truth, turns
+from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.value import Unknown, Value
 
 _COMPUTING = (torch.float64, torch.float32)
@@ -62,5 +63,5 @@ def rounded(name: str, value: Value) -> Value:
     whole = function(value.known)
     near = (value.known - value.known.round()).abs()
     certain = value.known.isinf() | (near == 0) | ((near > 1e-9) & ((near - 0.5).abs() > 1e-9))
-    data = torch.where(certain, residues.constants(torch.where(certain, whole, 0.0)[0]), found.data)
-    return replace(found, data=data, known=torch.where(certain, whole, torch.nan))
+    data = torch.where(certain, constants(torch.where(certain, whole, 0.0)[0]), found.data)
+    return turns.whole(replace(found, data=data, known=torch.where(certain, whole, torch.nan)), ~certain)

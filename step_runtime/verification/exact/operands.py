@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from step_runtime.verification.exact import arithmetic
-from step_runtime.verification.exact.value import Unknown, Value
+from step_runtime.verification.exact.value import Unknown, Value, fixed
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Result:
     def shape(self) -> tuple[int, ...]:
         """The only result's shape."""
         return self.shapes[0]
+
+
+def constant(tensor: Tensor) -> Value | Complex:
+    """A tensor that depends on no data."""
+    return Complex(fixed(tensor.real), fixed(tensor.imag)) if tensor.is_complex() else fixed(tensor)
 
 
 Operand = Any

@@ -16,7 +16,7 @@ import torch
 
 from step_runtime.execution.deadline import Deadline
 from step_runtime.verification.exact import residues
-from step_runtime.verification.exact.complexes import of_complex
+from step_runtime.verification.exact.complexes import gives_complex, is_complex, of_complex
 from step_runtime.verification.exact.cuts import Cuts
 from step_runtime.verification.exact.decisions import current
 from step_runtime.verification.exact.dependence import dependent
@@ -33,7 +33,10 @@ _LARGEST = 2**26
 
 
 class Operators:
-    """Evaluates operators; `free` has those that were not followed, in the order of their first use."""
+    """Evaluates operators.
+
+    `free` has those that were not followed, in the order of their first use; `angles` says whether there were sines.
+    """
 
     def __init__(self, table: Mapping[str, Rule], deadline: Deadline | None = None, cuts: Cuts | None = None) -> None:
         self.free: dict[str, None] = {}
@@ -42,6 +45,7 @@ class Operators:
         self._table = table
         self._deadline = deadline
         self.degree = 0.0
+        self.angles = False
 
     def run(
         self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result, *, point: bool = False
@@ -55,6 +59,7 @@ class Operators:
             raise Unknown(f"more than {used}")
         name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else str(target)
         name = name.removesuffix("_copy") if name != "_to_copy" else name
+        self.angles = self.angles or name in ("sin", "cos", "polar") or (name == "exp" and is_complex(args))
         if (decisions := current()) is not None:
             decisions.asked = 0
         found = self._found(name, target, args, kwargs, result)
@@ -82,8 +87,8 @@ class Operators:
             found = of_ordered(name, args, kwargs, result, apply, plain)
             self.ranked = self.ranked or found is not None
             return plain() if found is None else found
-        if any(isinstance(one, Complex) for one in args):
-            return of_complex(name, target, args, kwargs, result)
+        if gives_complex(name, args, result):
+            return of_complex(name, target, args, kwargs, result, self._table)
         if name in MOVES:
             return moved(target, args, kwargs, result)
         if name in self._table:
@@ -116,7 +121,7 @@ class Operators:
             return Value(fresh(like), torch.full_like(like[:1], torch.nan, dtype=_FLOAT), result.dtype)
         self.free.setdefault(name)
         values = [one for one in _flat([*args, *kwargs.values()]) if isinstance(one, Value)]
-        if any(isinstance(one, Complex) for one in _flat([*args, *kwargs.values()])):
+        if is_complex([*args, *kwargs.values()]):
             raise Unknown(f"the operator {name} on complex numbers")
         batch = max((value.batch for value in values), default=1)
         words = torch.zeros(2, batch, dtype=torch.int64) + residues.seed(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, extremes, facts, residues, truth
+from step_runtime.verification.exact import arithmetic, extremes, facts, truth, turns
 from step_runtime.verification.exact.formats import rounded
-from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule, value_of
-from step_runtime.verification.exact.value import Unknown, Value, fixed, spread
+from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
+from step_runtime.verification.exact.value import Unknown, Value, aligned, fixed, spread
 
 _FLOAT = torch.float64
 Args = Sequence[Operand]
@@ -102,44 +101,11 @@ def odd(name: str, *, even: bool = False) -> Rule:
                 data=torch.where(turned, back.data, found.data),
                 known=torch.where(turned, back.known, found.known),
             )
-        found = replace(
+        return replace(
             found, data=torch.where(zero, base, found.data), known=torch.where(zero, float(base), found.known)
         )
-        return _of_turns(found, name, value) if name in ("sin", "cos") else found
 
     return rule
-
-
-_FRACTIONS = 24
-"""Up to this fraction of half a turn, sines and cosines of multiples are constants."""
-
-
-def _of_turns(found: Value, name: str, angle: Value) -> Value:
-    """A sine or cosine; of angles that depend on no data and are fractions of half a turn, a constant."""
-    turns = angle.known / math.pi
-    for parts in range(1, _FRACTIONS + 1):
-        whole = (turns * parts).round()
-        near = (turns * parts - whole).abs() <= 8 * whole.abs().clamp(min=1) * torch.finfo(_FLOAT).eps
-        if bool(near.any()):
-            table = torch.tensor([turn_constant(name, place, parts) for place in range(2 * parts)], dtype=_FLOAT)
-            known = table[torch.where(near, whole, 0.0).to(torch.int64) % (2 * parts)]
-            data = torch.where(near, residues.constants(known[0]), found.data)
-            found = replace(found, data=data, known=torch.where(near, known, found.known))
-            turns = torch.where(near, torch.nan, turns)
-    return found
-
-
-def turn_constant(name: str, place: int, parts: int) -> float:
-    """The sine or cosine of a fraction of half a turn; that of the angle in the first eighth, so that all agree."""
-    quarter = Fraction(place, parts) if name == "sin" else Fraction(place, parts) + Fraction(1, 2)
-    quarter %= 2
-    sign = -1 if quarter >= 1 else 1
-    quarter %= 1
-    quarter = min(quarter, 1 - quarter)
-    if quarter == Fraction(1, 6):
-        return sign * 0.5
-    found = math.sin(math.pi * quarter) if quarter <= Fraction(1, 4) else math.cos(math.pi * (Fraction(1, 2) - quarter))
-    return sign * found
 
 
 def sigmoid(value: Value, dtype: torch.dtype) -> Value:
@@ -193,11 +159,17 @@ def whole_quotient(args: Args, kwargs: Options, result: Result) -> Value | None:
     return replace(rounded(mode, quotient.plain(dtype=_FLOAT)), dtype=result.dtype)
 
 
-def remainder(args: Args, kwargs: Options, result: Result) -> Value:
-    """The rule of `remainder`."""
-    one, other = value_of(args[0]), value_of(args[1])
-    whole = rounded("floor", arithmetic.divide(one, other, _FLOAT).plain(dtype=_FLOAT))
-    return arithmetic.subtract(one, arithmetic.multiply(whole, other, _FLOAT), result.dtype)
+def remains(mode: str) -> Rule:
+    """The rule of `remainder` or `fmod`, by how quotients are rounded."""
+
+    def rule(args: Args, kwargs: Options, result: Result) -> Value:
+        one, other = aligned(value_of(args[0]), value_of(args[1]))
+        if mode == "floor" and not bool(other.known.isnan().any()):
+            one = turns.reduced(one, other.data)
+        whole = rounded(mode, arithmetic.divide(one, other, _FLOAT).plain(dtype=_FLOAT))
+        return arithmetic.subtract(one, arithmetic.multiply(whole, other, _FLOAT), result.dtype)
+
+    return rule
 
 
 def where_rule(args: Args, kwargs: Options, result: Result) -> Value:
@@ -336,17 +308,3 @@ def never(args: Args, kwargs: Options, result: Result) -> Value:
 def infinite_rule(args: Args, kwargs: Options, result: Result) -> Value:
     """Whether numbers are infinite, as data are not."""
     return fixed(value_of(args[0]).known[0].isinf()).parts(lambda part: part.squeeze(1))
-
-
-def polar(args: Args, kwargs: Options, result: Result) -> Complex:
-    """The rule of `polar`."""
-    size, angle = value_of(args[0]), value_of(args[1])
-    own = Result((_FLOAT,), result.shapes)
-    cosine, sine = odd("cos", even=True)([angle], {}, own), odd("sin")([angle], {}, own)
-    return Complex(arithmetic.multiply(size, cosine, _FLOAT), arithmetic.multiply(size, sine, _FLOAT))
-
-
-def complex_view(args: Args, kwargs: Options, result: Result) -> Complex:
-    """The rule of `complex_view`."""
-    value = value_of(args[0])
-    return Complex(*(value.parts(lambda part, n=n: part.select(-1, n)) for n in range(2)))  # type: ignore[misc]

@@ -41,10 +41,8 @@ MEANING = (
 RANKED = "; where a row is ranked, its numbers are distinct"
 LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
-_BITS_OF_LAWS = 2
-"""That one of several comparisons finds equality may be an error of each."""
-_BITS_OF_CUTS = 4
-"""And so with cuts, of some choices."""
+_BITS_OF_LAWS = 4
+"""That one of several comparisons finds equality may be an error of each: by four laws, with cuts, of decisions."""
 _LAWS: tuple[residues.Laws, ...] = ("gathered", "linear")
 """Laws of which cuts are tried."""
 _TRIALS = 6
@@ -86,13 +84,14 @@ class ExactVerdict:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Where residues differ first, in words; the bits of the bound; the operators that are free symbols; any logs."""
+    """Where residues differ first, in words; the bits of the bound; the operators that are free symbols."""
 
     where: str | None
     bits: int
     free: tuple[str, ...]
     logged: bool
     ranked: bool = False
+    angles: bool = False
 
 
 class Prover:
@@ -157,14 +156,19 @@ class Prover:
         return first
 
     def _by_other_laws(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
-        """The comparison by further laws of logarithms and roots; equality by one of them is equality."""
-        further: tuple[residues.Laws, ...] = ("linear", "discrete") if found.logged else ("linear",)
-        for laws in further:
+        """The comparison by further laws of angles, logarithms and roots; equality by one of them is equality.
+
+        By any laws, each symbol stands for a function of the inputs, and what makes one of several is true of these. So
+        residues that are equal are those of equal functions, whether or not the laws hold all that is true.
+        """
+        further: dict[residues.Laws, bool] = {"turning": found.angles, "linear": True, "discrete": found.logged}
+        for laws in [laws for laws, some in further.items() if some]:
             try:
                 other = self._compared(program, types, laws)
             except Unknown:
                 continue
-            # A discrete logarithm is also that of the opposite: both sides have to be defined somewhere.
+            # A discrete logarithm is also that of the opposite: both sides have to be defined somewhere. The exponents
+            # of turns are those of a smaller prime: a constant that is 0 there would show.
             if other.where is None and (laws == "linear" or defined(self._instance, program, types, self._limits)):
                 return replace(other, bits=max(0, other.bits - _BITS_OF_LAWS))
         return found
@@ -217,9 +221,9 @@ class Prover:
             if found.where is not None:
                 return 0
             self._sides[key], bits = side, bits + found.bits
-            if not found.bits or bits >= LEAST_BITS + _BITS_OF_CUTS:
+            if not found.bits or bits >= LEAST_BITS + _BITS_OF_LAWS:
                 break
-        return max(0, bits - _BITS_OF_CUTS)
+        return max(0, bits - _BITS_OF_LAWS)
 
     def _decided(self, program: Program, types: Types, *, signs: bool) -> _Comparison:
         """The comparison for all outcomes of the decisions by data, in as many independent trials as its bound takes.
@@ -240,7 +244,7 @@ class Prover:
                     raise Unknown(f"more than {used}")
                 cover.see(decisions, masks)
                 least = min(least, found.bits)
-            # An error for any of the outcomes is one of the trial, and that equality is found by any laws of three.
+            # An error for any of the outcomes is one of the trial, and that equality is found by any of several laws.
             bits += max(0, int(least - math.log2(max(1, cover.trials))) - _BITS_OF_LAWS)
             if not 0 < bits < LEAST_BITS:
                 break
@@ -295,7 +299,7 @@ class _Side:
         self._given: Mapping[str, tuple[Value, ...]] | None = None
         self._reference: list[tuple[Value, ...]] | Unknown | None = None
         self._free: dict[str, None] = {}
-        self._degree, self._ranked = 0.0, False
+        self._degree, self._ranked, self._angles = 0.0, False, False
         self.known = facts.Known()
 
     def compared(self, program: Program, types: Types) -> tuple[_Comparison, torch.Tensor]:
@@ -340,7 +344,7 @@ class _Side:
         numbers = max(numbers, sum(cuts.count for cuts in (operators.cuts, self._cuts) if cuts is not None))
         bits = _bits(max(self._degree, operators.degree), numbers)
         logged, ranked = any(part.logged for part in values), self._ranked or operators.ranked
-        return _Comparison(where, bits, free, logged, ranked), both
+        return _Comparison(where, bits, free, logged, ranked, self._angles or operators.angles), both
 
     def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
         if self._given is None:
@@ -361,7 +365,8 @@ class _Side:
         operators = Operators(TABLE, Deadline.after(self._limits.seconds), self._cuts)
         values = self._inputs()
         found = self._code.reference(values).run(operators, [part for parts in values.values() for part in parts])
-        self._free, self._degree, self._ranked = operators.free, operators.degree, operators.ranked
+        self._free, self._degree = operators.free, operators.degree
+        self._ranked, self._angles = operators.ranked, operators.angles
         outputs = []
         for stream in self._instance.task.output_types:
             count = len(components_of(stream.dtype))
@@ -390,5 +395,5 @@ class _Side:
 
 def _bits(degree: float, numbers: int) -> int:
     """The bits of the bound: of two numbers of so many, in all worlds together."""
-    single = residues.SMALLEST - math.log2(max(2.0, degree))
+    single = math.log2(residues.primes()[-1]) - math.log2(max(2.0, degree))
     return max(0, int(residues.WORLDS * single - 2 * math.log2(max(128, numbers))))

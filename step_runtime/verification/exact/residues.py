@@ -3,6 +3,7 @@
 A number is held by its residues in `WORLDS` independent worlds, on `LEVELS` levels each: a tensor of `CHANNELS` words
 in front of all other dims. Level 0 is what is compared, modulo a prime. The prime of each level is twice that of the
 next one, and 1: an exponential of level `l` takes its exponent from level `l + 1`, so that it makes products of sums.
+Under the laws `turning` it is 24 times that, and 1, so that each field has the roots of 1 that turns of an angle take.
 Equal rational functions of independent numbers have equal residues, others hardly ever (Schwartz 1980, Zippel 1979).
 Operations that are not followed are free symbols: drawn from the residues of what they take, the same for the same.
 """
@@ -14,7 +15,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -22,29 +22,18 @@ import torch
 from torch import Tensor
 
 WORLDS = 6
-PRIMES = (1_427_025_599, 713_512_799, 356_756_399)
+_PRIMES = (1_427_025_599, 713_512_799, 356_756_399)
 """Modulo each, the numbers up to 16 are squares, and -1 is not."""
-LEVELS = len(PRIMES)
+TURN = 24
+"""The parts of a turn that roots of 1 stand for under the laws `turning`; they make the roots of 2, 3 and -1."""
+_TURNING_PRIMES = (2_124_500_569, 88_520_857, 3_688_369)
+"""Each is 1 modulo 24. Modulo the first, the numbers up to 16 are squares."""
+LEVELS = len(_PRIMES)
 CHANNELS = WORLDS * LEVELS
-SMALLEST = math.log2(PRIMES[-1])
-"""The bits of the smallest prime."""
 _SQUARES = (2, 3, 5, 7, 11, 13)
-_LARGEST_DENOMINATOR = 1 << 20
-_NEAR = 4
-"""Units in the last place by which a constant that was computed may be away from the number that is meant."""
-_LARGEST_ROOT = 1 << 24
 _FACTORS = (-4658895280553007687, -7723592293110705685)
 _LONG = torch.int64
 _DIGIT = 15
-
-MODULI = torch.tensor([prime for prime in PRIMES for _ in range(WORLDS)], dtype=_LONG)
-"""The modulus of each channel: those of level 0 come first."""
-
-
-def moduli(like: Tensor) -> Tensor:
-    """The moduli in the shape of residues, for broadcasting."""
-    return MODULI.view(-1, *(1,) * (like.dim() - 1))
-
 
 # --- random bits ---
 
@@ -56,12 +45,13 @@ def mixed(words: Tensor) -> Tensor:
     return words ^ (words >> 31)
 
 
-Laws = Literal["gathered", "linear", "discrete"]
-"""How logarithms add up, and roots multiply.
+Laws = Literal["gathered", "linear", "discrete", "turning"]
+"""How logarithms add up, and roots multiply; whether angles do.
 
 `gathered`: a sum of logarithms is the symbol of the product, and a product of roots that of the root of the product.
 `linear`: each is a symbol, and sums are sums. `discrete`: a logarithm is the discrete logarithm of the level above, or
-of its opposite, so that products, quotients and exponentials keep their laws; level 1 is compared then.
+of its opposite, so that products, quotients and exponentials keep their laws; level 1 is compared then. `turning`: as
+`linear`, and sines and cosines are made of powers of a base, so that those of sums of angles keep their laws.
 """
 _TRIAL: ContextVar[int] = ContextVar("trial", default=0)
 """Which of several draws of everything random is in use."""
@@ -81,9 +71,34 @@ def trial(number: int, laws: Laws = "gathered") -> Iterator[None]:
         _LAWS.reset(tokens[1])
 
 
+def drawn() -> int:
+    """The number of the trial in use."""
+    return _TRIAL.get()
+
+
 def laws() -> Laws:
     """The laws of the worlds in use."""
     return _LAWS.get()
+
+
+def primes() -> tuple[int, ...]:
+    """The prime of each level, under the laws in use."""
+    return _TURNING_PRIMES if laws() == "turning" else _PRIMES
+
+
+_MODULI, _TURNING_MODULI = (
+    torch.tensor([prime for prime in each for _ in range(WORLDS)], dtype=_LONG) for each in (_PRIMES, _TURNING_PRIMES)
+)
+
+
+def modulus_of_channels() -> Tensor:
+    """The modulus of each channel: those of level 0 come first."""
+    return _TURNING_MODULI if _LAWS.get() == "turning" else _MODULI
+
+
+def moduli(like: Tensor) -> Tensor:
+    """The moduli in the shape of residues, for broadcasting."""
+    return modulus_of_channels().view(-1, *(1,) * (like.dim() - 1))
 
 
 def compared() -> int:
@@ -127,93 +142,6 @@ def _seeds(name: str, count: int, trial: int) -> Tensor:
     return torch.tensor([seed(f"{name} {number}") for number in range(count)], dtype=_LONG)
 
 
-# --- constants ---
-
-
-def constants(values: Tensor) -> Tensor:
-    """The residues of floats, read as `encoded` says."""
-    flat = values.reshape(-1).to(torch.float64)
-    distinct, places = torch.unique(flat, return_inverse=True)
-    if len(distinct) == 0:
-        return torch.zeros(CHANNELS, *values.shape, dtype=_LONG)
-    table = torch.stack([torch.tensor(encoded(float(one)), dtype=_LONG) for one in distinct], 1)
-    return table[:, places].reshape(CHANNELS, *values.shape)
-
-
-def encoded(value: float) -> tuple[int, ...]:
-    """The residues of a float: of the simplest fraction beside it, or of the root of a fraction.
-
-    A root is recognized if it is the float itself or one of its neighbours.
-    """
-    return _encoded(value, _TRIAL.get())
-
-
-@cache
-def _encoded(value: float, trial: int) -> tuple[int, ...]:
-    if not math.isfinite(value):
-        sign = 1 if value > 0 else -1
-        return tuple(sign * seed(f"infinity {channel}") % int(MODULI[channel]) for channel in range(CHANNELS))
-    ratio = simplest(value)
-    if ratio.denominator > _LARGEST_DENOMINATOR and abs(value) < _LARGEST_ROOT:
-        for order in (2, 4):
-            radicand = Fraction(value**order).limit_denominator(4096)
-            if radicand and abs(float(radicand) ** (1 / order) - abs(value)) <= math.ulp(value):
-                sign = 1 if value > 0 else -1
-                roots = [sign * _root(radicand, order, prime) % prime for prime in PRIMES]
-                return tuple(root for root in roots for _ in range(WORLDS))
-    return tuple(_residue(ratio, prime) for prime in PRIMES for _ in range(WORLDS))
-
-
-def simplest(value: float) -> Fraction:
-    """The fraction of the smallest denominator beside a float, within what operations on constants round.
-
-    `1 - 0.8` is `1/5`, as is `0.2`.
-    """
-    exact, near = Fraction(value), _NEAR * Fraction(math.ulp(value))
-    bound = 1
-    while bound < exact.denominator:
-        found = exact.limit_denominator(bound)
-        if found and abs(found - exact) <= near:
-            return found
-        bound *= 2
-    return exact
-
-
-def _residue(ratio: Fraction, prime: int) -> int:
-    return ratio.numerator * pow(ratio.denominator, -1, prime) % prime
-
-
-def _root(radicand: Fraction, order: int, prime: int) -> int:
-    """The second or fourth root that is a square itself; for a number that has none a free symbol of its factors."""
-    found = 1
-    for number, inverted in ((radicand.numerator, False), (radicand.denominator, True)):
-        own = 1
-        for factor, times in _factors(number):
-            own = own * pow(_prime_root(factor, order, prime), times, prime) % prime
-        found = found * (pow(own, -1, prime) if inverted else own) % prime
-    return found
-
-
-@cache
-def _factors(number: int) -> tuple[tuple[int, int], ...]:
-    found, factor = [], 2
-    while factor * factor <= number:
-        times = 0
-        while number % factor == 0:
-            number, times = number // factor, times + 1
-        found += [(factor, times)] if times else []
-        factor += 1
-    return (*found, *([(number, 1)] if number > 1 else ()))
-
-
-def _prime_root(number: int, order: int, prime: int) -> int:
-    """A root of a prime number in a field: a free symbol where there is none."""
-    found = number
-    for _ in range(order.bit_length() - 1):
-        found = pow(found, (prime + 1) // 4, prime)
-    return found if pow(found, order, prime) == number % prime else seed(f"root {order} {number}") % prime
-
-
 # --- arithmetic ---
 
 
@@ -237,7 +165,7 @@ def inverse(values: Tensor) -> Tensor:
     """Inverses; 0 for 0."""
     flat = values.reshape(CHANNELS, -1)
     if flat.shape[1] < 8:
-        return power(values, MODULI - 2)
+        return power(values, modulus_of_channels() - 2)
     return _inverse_tree(flat).reshape(values.shape)
 
 
@@ -246,7 +174,7 @@ def _inverse_tree(values: Tensor) -> Tensor:
     modulus = moduli(values)
     count = values.shape[1]
     if count < 8:
-        return power(values, MODULI - 2)
+        return power(values, modulus_of_channels() - 2)
     zero = values == 0
     safe = torch.where(zero, 1, values)
     if count % 2:
@@ -258,11 +186,11 @@ def _inverse_tree(values: Tensor) -> Tensor:
 
 
 @cache
-def _tables(name: str, trial: int) -> tuple[Tensor, Tensor]:
+def _tables(name: str, trial: int, primes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Powers of a base, as many as a digit of an exponent has values, and of its power by that many."""
     low, high = [], []
     for channel in range(WORLDS * (LEVELS - 1)):
-        prime = int(MODULI[channel])
+        prime = primes[channel // WORLDS]
         base = int(name) if name.isdigit() else _base(name, channel)
         low.append(_powers(base, prime))
         high.append(_powers(pow(base, 1 << _DIGIT, prime), prime))
@@ -270,9 +198,9 @@ def _tables(name: str, trial: int) -> tuple[Tensor, Tensor]:
 
 
 def _base(name: str, channel: int) -> int:
-    """The base of a word in a channel: a square drawn at random."""
-    prime = int(MODULI[channel])
-    return pow(seed(f"{name} {channel}") % prime, 2, prime)
+    """The base of a word in a channel: drawn at random, of the order that is the prime of the next level."""
+    prime, order = primes()[channel // WORLDS :][:2]
+    return pow(seed(f"{name} {channel}") % prime, (prime - 1) // order, prime)
 
 
 def _powers(base: int, prime: int) -> Tensor:
@@ -287,7 +215,7 @@ def exponential(exponents: Tensor, name: str = "e") -> Tensor:
 
     A word stands for a base drawn at random; a number must be a square modulo all primes.
     """
-    low, high = _tables(name, _TRIAL.get())
+    low, high = _tables(name, _TRIAL.get(), primes())
     count = WORLDS * (LEVELS - 1)
     flat = exponents[WORLDS:].reshape(count, -1)
     mask = (1 << _DIGIT) - 1
@@ -305,7 +233,7 @@ def logarithm(numbers: Tensor) -> Tensor:
     for place in range(LEVELS - 1):
         rows = slice(place * WORLDS, (place + 1) * WORLDS)
         distinct, where = torch.unique(flat[rows], return_inverse=True)
-        order = PRIMES[place + 1]
+        order = _PRIMES[place + 1]
         bases = torch.tensor([_base("e", channel) for channel in range(rows.start, rows.stop)], dtype=_LONG)
         every = _discrete(torch.cat((distinct, bases)), place)
         scales = torch.tensor([pow(int(one), -1, order) for one in every[len(distinct) :]], dtype=_LONG)
@@ -319,7 +247,7 @@ _STEPS = 1 << 20
 @cache
 def _baby_steps(place: int) -> tuple[Tensor, Tensor]:
     """The powers of 4 modulo a prime, sorted, and their exponents."""
-    prime = PRIMES[place]
+    prime = _PRIMES[place]
     powers = torch.ones(1, dtype=_LONG)
     while len(powers) < _STEPS:
         powers = torch.cat((powers, powers * pow(4, len(powers), prime) % prime))
@@ -329,15 +257,15 @@ def _baby_steps(place: int) -> tuple[Tensor, Tensor]:
 
 def _discrete(numbers: Tensor, place: int) -> Tensor:
     """Exponents of 4, which generates all squares modulo the prime of a level (Shanks 1971); 0 for 0."""
-    prime = PRIMES[place]
+    prime = _PRIMES[place]
     powers, exponents = _baby_steps(place)
     # Of a number and its opposite one is a square, as -1 is none.
-    square = power_of(numbers, PRIMES[place + 1], prime) == 1
+    square = power_of(numbers, _PRIMES[place + 1], prime) == 1
     rest = torch.where(square, numbers, prime - numbers) % prime
     giant = pow(4, -_STEPS, prime)
     found = torch.zeros_like(numbers)
     open_ = (numbers != 0).nonzero().squeeze(1)
-    for step in range(PRIMES[place + 1] // _STEPS + 1):
+    for step in range(_PRIMES[place + 1] // _STEPS + 1):
         own = rest[open_]
         spots = torch.searchsorted(powers, own).clamp(max=_STEPS - 1)
         hit = powers[spots] == own
@@ -346,7 +274,7 @@ def _discrete(numbers: Tensor, place: int) -> Tensor:
         if not len(open_):
             break
         rest[open_] = rest[open_] * giant % prime
-    return found % PRIMES[place + 1]
+    return found % _PRIMES[place + 1]
 
 
 def power_of(numbers: Tensor, exponent: int, prime: int) -> Tensor:
@@ -359,8 +287,8 @@ def power_of(numbers: Tensor, exponent: int, prime: int) -> Tensor:
 
 
 def smooth(value: float) -> bool:
-    """Whether a number is a whole one that is a square modulo all primes, by its factors."""
-    if value != int(value) or not 1 < value < 1 << 40:
+    """Whether a number is a whole one that is a base of `exponential`: a square modulo all primes, by its factors."""
+    if laws() == "turning" or value != int(value) or not 1 < value < 1 << 40:
         return False
     rest = int(value)
     for factor in _SQUARES:

@@ -31,9 +31,10 @@ from step_runtime.verification.exact.along import (
     var_mean,
     windows_largest,
 )
-from step_runtime.verification.exact.complexes import real_fft
+from step_runtime.verification.exact.angles import circular
+from step_runtime.verification.exact.complexes import complex_rule, complex_view, polar, real_fft
 from step_runtime.verification.exact.formats import cast, rounded
-from step_runtime.verification.exact.operands import Complex, Rule, value_of
+from step_runtime.verification.exact.operands import Rule, value_of
 from step_runtime.verification.exact.places import embedding, gather, index_rule, one_hot, scatter
 from step_runtime.verification.exact.pointwise import (
     absolute,
@@ -41,7 +42,6 @@ from step_runtime.verification.exact.pointwise import (
     binary,
     clamp,
     compared,
-    complex_view,
     differ,
     expm1,
     full,
@@ -59,9 +59,8 @@ from step_runtime.verification.exact.pointwise import (
     not_below,
     odd,
     of_size,
-    polar,
     relu,
-    remainder,
+    remains,
     scaled_sum,
     scaled_term,
     sigmoid,
@@ -87,7 +86,8 @@ TABLE: dict[str, Rule] = {
     "div": whole_quotient,
     "true_divide": whole_quotient,
     "floor_divide": lambda args, kwargs, result: whole_quotient(args, {"rounding_mode": "floor"}, result),
-    "remainder": remainder,
+    "remainder": remains("floor"),
+    "fmod": remains("trunc"),
     "neg": unary(lambda value, dtype: arithmetic.negative(value)),
     "reciprocal": unary(arithmetic.reciprocal),
     "square": unary(lambda value, dtype: arithmetic.multiply(value, value, dtype)),
@@ -124,8 +124,8 @@ TABLE: dict[str, Rule] = {
     "fmin": binary(extremes.smallest),
     "where": where_rule,
     "masked_fill": masked_fill,
-    "sin": odd("sin"),
-    "cos": odd("cos", even=True),
+    "sin": circular("sin"),
+    "cos": circular("cos"),
     "erf": odd("erf"),
     "atan": odd("atan"),
     "sinh": odd("sinh"),
@@ -214,7 +214,7 @@ TABLE: dict[str, Rule] = {
     "linspace": lambda args, kwargs, result: fixed(torch.linspace(*args, dtype=result.dtype)),
     "_to_copy": lambda args, kwargs, result: cast(value_of(args[0]), result.dtype),
     "to": lambda args, kwargs, result: cast(value_of(args[0]), result.dtype),
-    "complex": lambda args, kwargs, result: Complex(value_of(args[0]), value_of(args[1])),
+    "complex": complex_rule,
     "_fft_r2c": real_fft,
     "polar": polar,
     "view_as_complex": complex_view,

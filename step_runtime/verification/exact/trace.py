@@ -24,10 +24,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from step_runtime.base.errors import describe_error
-from step_runtime.verification.exact.operands import Result
+from step_runtime.verification.exact.operands import Result, constant
 from step_runtime.verification.exact.operators import Operators
 from step_runtime.verification.exact.ordered import unordered
-from step_runtime.verification.exact.value import Unknown, Value, fixed
+from step_runtime.verification.exact.value import Unknown, Value
 
 _FOLLOWED_WHOLE = (
     "_softmax", "_log_softmax", "gelu", "silu", "tanh", "sigmoid", "logsumexp", "logcumsumexp", "var", "std",
@@ -111,7 +111,7 @@ class Trace:
 
         for number, step in enumerate(self.steps, self.inputs):
             if not isinstance(step, Step):
-                found.append(fixed(step) if isinstance(step, Tensor) else step)
+                found.append(constant(step) if isinstance(step, Tensor) else step)
                 continue
             args = [given(one) for one in step.args]
             kwargs = {name: given(one) for name, one in step.kwargs.items()}

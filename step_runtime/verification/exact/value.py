@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact.residues import CHANNELS, constants, level, mixed, symbols
+from step_runtime.verification.exact.constants import constants
+from step_runtime.verification.exact.residues import CHANNELS, level, mixed, symbols
 
 LEADING = 2
 ENDLESS = 1e29
@@ -28,6 +29,10 @@ _FRESH = itertools.count()
 
 class Unknown(Exception):
     """Something is not followed: an operator, or a decision by data; the message names it."""
+
+
+_PARTS = ("data", "known", "logs", "roots", "extremes", "gap", "masks", "turned", "period", "shift")
+_PLAIN = {"bits": False, **dict.fromkeys(("logs", "roots", "extremes", "gap", "turned", "period", "shift"))}
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,10 @@ class Value:
         logged: Whether they may depend on logarithms.
         smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
         floor: What none of them is below, if that is known.
+        turned: Numbers that differ from these by whole multiples of `period`, as `x` does from `x - floor(x)`; `NONE`
+            for others.
+        period: Of these numbers, a constant.
+        shift: `(1, batch, *shape)`: about which constant was added last, as to an angle; a hint. None for 0.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
         degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
     """
@@ -66,6 +75,9 @@ class Value:
     smooth: bool = False
     floor: float = -math.inf
     masks: Tensor | None = None
+    turned: Tensor | None = None
+    period: Tensor | None = None
+    shift: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,21 +96,12 @@ class Value:
 
     def parts(self, move: Callable[[Tensor], Tensor]) -> Value:
         """The value with each part moved alike."""
-        return replace(
-            self,
-            data=move(self.data),
-            known=move(self.known),
-            logs=self.logs if self.logs is None else move(self.logs),
-            roots=self.roots if self.roots is None else move(self.roots),
-            extremes=self.extremes if self.extremes is None else move(self.extremes),
-            gap=self.gap if self.gap is None else move(self.gap),
-            masks=self.masks if self.masks is None else move(self.masks),
-        )
+        own = ((name, getattr(self, name)) for name in _PARTS)
+        return replace(self, **{name: move(part) for name, part in own if part is not None})  # type: ignore[arg-type]
 
     def plain(self, **changes: object) -> Value:
         """The value with nothing known of it but its residues and floats."""
-        cleared = {"bits": False, "logs": None, "roots": None, "extremes": None, "gap": None}
-        return replace(self, **{**cleared, **changes})  # type: ignore[arg-type]
+        return replace(self, **{**_PLAIN, **changes})  # type: ignore[arg-type]
 
     def constant(self) -> Tensor | None:
         """The floats, if none depends on data."""
@@ -209,6 +212,9 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         all(value.smooth for value in values),
         min(value.lowest for value in values),
         of(lambda value: value.masks, WORDS, 0),
+        of(lambda value: value.turned, CHANNELS),
+        of(lambda value: value.period, CHANNELS),
+        of(lambda value: value.shift, 1, 0),
     )
 
 
