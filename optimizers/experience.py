@@ -127,6 +127,7 @@ class IterationResult:
             solved, and answers from the cache count like paid ones (paper, Figure 7, x-axis).
         samples: Attempts made.
         failures: Attempts at which the program or the metric failed.
+        unknown: Attempts whose verdict is unknown; like failures, they are in no success rate.
         seconds: Wall time.
         seconds_sampling: Time spent in the program, summed over samples.
         seconds_verifying: Time spent in the metric, summed over samples.
@@ -170,6 +171,7 @@ class IterationResult:
     pass_at_8_pooled: float | None = None
     solved_parts: tuple[str, ...] = ()
     composed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: int = 0
 
     @property
     def learned(self) -> bool:
@@ -320,6 +322,8 @@ class Experience:
             for name in (*optional, "solved_parts", "composed"):
                 if result[name] is None or result[name] in ({}, []):
                     del result[name]
+            if not result["unknown"]:
+                del result["unknown"]
         if not self.refused:
             del data["refused"]
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]

@@ -22,13 +22,14 @@ class IterationCounts:
     Attributes:
         places: The place of each sample in the order of the algorithm: by task, temperature, sample.
         failures: Number of samples at which the program or the metric failed.
+        unknown: Number of samples whose verdict is unknown.
         seconds: Time spent in the program, in seconds, summed over samples.
         metric_seconds: Time spent in the metric, in seconds, summed over samples.
     """
 
     def __init__(self, sampling: Sampling) -> None:
         self.places = array("Q")
-        self.failures = 0
+        self.failures = self.unknown = 0
         self.seconds = self.metric_seconds = 0.0
         self._sampling = sampling
         self._temperatures = {temperature: place for place, temperature in enumerate(sampling.temperatures)}
@@ -43,6 +44,7 @@ class IterationCounts:
         of_task = attempt.task * len(self._temperatures) + self._temperatures[attempt.temperature]
         self.places.append(of_task * self._sampling.num_samples + attempt.sample)
         self.failures += attempt.failed
+        self.unknown += attempt.unknown
         self.seconds += attempt.seconds
         self.metric_seconds += attempt.metric_seconds
         self._scored[key] += attempt.scored

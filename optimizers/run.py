@@ -230,7 +230,7 @@ class Run:
             pass_at_1_pooled=self.solutions.pass_at(1, pooled=True),
             pass_at_8_pooled=self.solutions.pass_at(8, pooled=True),
             tokens=counts.tokens, tokens_prompt_per_task=input_tokens / len(self.tasks),
-            samples=counts.samples, failures=counts.failures, seconds=time.monotonic() - start,
+            samples=counts.samples, failures=counts.failures, unknown=counts.unknown, seconds=time.monotonic() - start,
             seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds, complete=stop is None,
             improved=improved, costs=self.solutions.costs,
         )  # fmt: skip

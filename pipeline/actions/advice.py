@@ -83,7 +83,9 @@ def advise(
         proposer: How an LM was asked for the attempts; None for the embedded LM, whose answers show what the task
             lacks. Those of others first of all show how well the LM writes the language.
     """
-    wrong = [attempt for attempt in attempts or () if attempt.scored]
+    tried = [*(attempts or ())]
+    wrong = [attempt for attempt in tried if attempt.scored]
+    unknown = [attempt for attempt in tried if attempt.unknown]
     texts = [answer_text(attempt) for attempt in wrong]
     scope = static_scope(task)
     used, reached = set[str](), set[int]()
@@ -103,6 +105,8 @@ def advise(
         sampled = (*_sampling(texts, parsed), *_by_stage(nearest, unused))
     elif proposer is not None:
         sampled = (*_of_lm(wrong, proposer), *_hidden(texts, scope))
+    if unknown:
+        sampled = (*(sampled if wrong else ()), _unjudged(unknown, len(tried)))
     hints = (*_missing(scope), *_untaken(scope), *beyond, *searched, *sampled)
     return Advice(unused, unreached, nearest, hints)
 
@@ -225,6 +229,17 @@ def _given(part: DType, known: Sequence[DType]) -> bool:
         return dtype.elem if isinstance(dtype, Buffer) else dtype
 
     return any(element(part) == element(own) for own in known if not isinstance(own, STuple))
+
+
+def _unjudged(unknown: Sequence[Attempt], tried: int) -> str:
+    """Answers that count neither as right nor as wrong, and how to judge them."""
+    codes = Counter(code for attempt in unknown for code in attempt.feedback.get("codes", ()))
+    why = f" ({', '.join(codes)})" if codes else ""
+    return (
+        f"the verdict on {len(unknown)} of {counted(tried, 'answer')} is unknown{why}:"
+        " `pipeline.verify --retry-unknown` judges such a program within larger limits;"
+        " a function of the task may be at fault"
+    )
 
 
 def _sampling(texts: Sequence[str], parsed: int) -> Iterator[str]:

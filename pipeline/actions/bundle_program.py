@@ -26,7 +26,7 @@ from pipeline.actions.verify_programs import Batch, run_single
 from pipeline.base.bundles import MANIFEST, Bundle, BundleCheck, BundledFile, BundleOutput, HeldOutFinding, Origin
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
-from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.base.files import file_errors, read_bytes, write_bytes, write_text
 from pipeline.base.languages import DEFAULT
 from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.base.paths import shown
@@ -107,25 +107,37 @@ def check(folder: Path) -> BundleOutput:
         bundle = Bundle.model_validate_json(content)
     except ValidationError as error:
         raise UsageError(f"{path}: expected what pipeline.bundle writes: {first_mistake(error)}") from None
-    checks = [*_files(folder, bundle)]
-    if all((folder / name).is_file() for name in (TASK, PROGRAM)):
-        checks += _claims(folder, bundle)
+    # Read once: what is compared is what is verified.
+    texts, checks = dict[str, bytes](), list[BundleCheck]()
+    for file in bundle.files:
+        checks.append(_read(folder, file, texts))
+    checks += _added(folder, bundle)
+    if {TASK, PROGRAM} <= texts.keys():
+        with tempfile.TemporaryDirectory() as scratch:
+            for name in (TASK, PROGRAM):
+                write_bytes(Path(scratch, name), texts[name])
+            checks += _claims(Path(scratch), bundle, texts)
     passed = all(each.holds for each in checks)
     return BundleOutput(
         folder=shown(folder), sha256=_digest(content), passed=passed, checks=tuple(checks), bundle=bundle
     )
 
 
-def _files(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
-    """Whether each file is there, as it was; a file that the bundle does not name is none of it."""
-    for file in bundle.files:
-        try:
-            held = _digest(read_bytes(folder / file.name, _LONGEST)) == file.sha256 if file.name in NAMES else None
-        except OSError as error:
-            yield BundleCheck(what=file.name, holds=False, message=f"cannot be read: {error.strerror}")
-            continue
-        message = {True: "", False: "changed since the bundle was made", None: "not a file of a bundle"}[held]
-        yield BundleCheck(what=visible(file.name, line=True), holds=bool(held), message=message)
+def _read(folder: Path, file: BundledFile, texts: dict[str, bytes]) -> BundleCheck:
+    """Reads a file of a bundle into `texts`; whether it is as it was."""
+    name = visible(file.name, line=True)
+    if file.name not in NAMES:
+        return BundleCheck(what=name, holds=False, message="not a file of a bundle")
+    try:
+        texts[file.name] = read_bytes(folder / file.name, _LONGEST)
+    except OSError as error:
+        return BundleCheck(what=name, holds=False, message=f"cannot be read: {error.strerror}")
+    held = _digest(texts[file.name]) == file.sha256
+    return BundleCheck(what=name, holds=held, message="" if held else "changed since the bundle was made")
+
+
+def _added(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
+    """The files that the bundle does not name, which are none of it."""
     known = {MANIFEST, *(file.name for file in bundle.files)}
     added = sorted(path.name for path in folder.iterdir() if path.name not in known)
     for name in added[:_MOST_ADDED]:
@@ -134,7 +146,7 @@ def _files(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
         yield BundleCheck(what=f"{len(added) - _MOST_ADDED:,} more files", holds=False, message="added since")
 
 
-def _claims(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
+def _claims(folder: Path, bundle: Bundle, texts: Mapping[str, bytes]) -> Iterator[BundleCheck]:
     """What the bundle says of its program, against what is found now."""
     language = None if bundle.language == DEFAULT else bundle.language
     found = _Found(folder, bundle.task, bundle.dtype, language)
@@ -146,9 +158,9 @@ def _claims(folder: Path, bundle: Bundle) -> Iterator[BundleCheck]:
         again = found.held_out(bundle.held_out.seed)
         yield _same("held out", bundle.held_out.answer, again.answer if again else "not judged")
     yield _same("cost", bundle.cost, found.cost)
-    if (folder / TEST).is_file() or found.test is not None:
-        yield _same("tests", found.test, _text(folder / TEST), "the script differs from the script of its program")
-    yield _same("page", readme(bundle), _text(folder / README), "the page differs from bundle.json")
+    if TEST in texts or found.test is not None:
+        yield _same("tests", found.test, _text(texts.get(TEST)), "the script differs from the script of its program")
+    yield _same("page", readme(bundle), _text(texts.get(README)), "the page differs from bundle.json")
     own = {"adaptive-step": code_version(), **versions()}
     made = {name: version for name, version in bundle.made_by.items() if own.get(name) != version}
     differ = [f"{name} {version}, here {own.get(name)}" for name, version in made.items()]
@@ -226,11 +238,8 @@ def _exact_line(verdict: ProgramVerdict) -> str:
     return "none" if exact is None else f"{exact.answer} at {'; '.join(exact.sizes)}"
 
 
-def _text(path: Path) -> str | None:
-    try:
-        return read_bytes(path, _LONGEST).decode(errors="replace")
-    except OSError:
-        return None
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="replace")
 
 
 def _digest(content: bytes) -> str:

@@ -98,6 +98,9 @@ class ProgressDisplay(BaseObserver):
         )
         if result.failures:
             self._print(f"  {result.failures} of {counted(result.samples, 'sample')} got no answer, and do not count")
+        if result.unknown:
+            samples = counted(result.samples, "sample")
+            self._print(f"  the verdict on {result.unknown} of {samples} is unknown, and they do not count")
         if self._budget["usd"] is not None and tokens.unpriced:
             self._print(f"  answers without a known price, not counted towards --max-usd: {tokens.unpriced}")
 

@@ -74,6 +74,7 @@ def print_summary(result: JobResult) -> None:
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
     refused, taught = result.refused, len(experience.taught)
+    unknown = sum(iteration.unknown for iteration in experience.iterations)
     print_lines(
         stdout,
         "",
@@ -81,6 +82,7 @@ def print_summary(result: JobResult) -> None:
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
         *([f"taught   {counted(taught, 'task')}, which the LM was not asked for"] if taught else []),
         *_subtask_lines(experience),
+        *([f"unknown  the verdict on {counted(unknown, 'answer')}, neither right nor wrong"] if unknown else []),
         *_held_out_lines(experience),
         f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",

@@ -48,7 +48,7 @@ def iteration_metrics(result: IterationResult) -> dict[str, float]:
         "demonstrations": len(result.demos),
         "tokens_prompt_per_task": result.tokens_prompt_per_task,
         "samples": result.samples,
-        "samples_unscored": result.failures,
+        "samples_unscored": result.failures + result.unknown,
         "seconds": result.seconds,
         "seconds_sampling": result.seconds_sampling,
         "seconds_verifying": result.seconds_verifying,

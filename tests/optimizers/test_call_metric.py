@@ -242,4 +242,5 @@ def test_unscored_verdicts_enter_no_rate_and_are_no_failures() -> None:
     assert experience.stopped == "exhausted" and experience.attempts
     assert all(attempt.unknown for attempt in experience.attempts)
     assert all(result.failures == 0 for result in experience.iterations)
+    assert sum(result.unknown for result in experience.iterations) == len(experience.attempts)
     assert all(count.samples == 0 for result in experience.iterations for count in result.counts)

@@ -9,6 +9,7 @@ import pytest
 from pipeline import bundle
 from pipeline import compile as compiling
 from pipeline.base.errors import run_command
+from pipeline.base.files import read_bytes
 from pipeline.record import store
 from tests.support.answering_lm import Engine
 from tests.support.scripted_runs import RIGHT, TASK
@@ -73,6 +74,22 @@ def test_a_change_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> No
     _, _, differing = checked(made, capsys)
     assert differing["81 more files"] == "added since"
     assert differing["verdict"] == "stated passed, found failed: value: value"
+
+
+def test_what_is_compared_is_what_is_verified(
+    made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is read once: a program that is put in its place later is not looked at."""
+
+    def read(path: Path, most: int) -> bytes:
+        content = read_bytes(path, most)
+        if path.name == "program.step":
+            path.write_text("return E0\n")
+        return content
+
+    monkeypatch.setattr("pipeline.actions.bundle_program.read_bytes", read)
+    code, _, differing = checked(made, capsys)
+    assert (code, differing) == (0, {}) and (made / "program.step").read_text() == "return E0\n"
 
 
 def test_a_claim_that_was_changed_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,6 +146,13 @@ def test_each_kind_of_failure_has_its_own_advice() -> None:
     assert "gave no answer" in "\n".join(advise(TASK, [], proposer="predict").hints)
 
 
+def test_unknown_verdicts_are_no_lack_of_answers() -> None:
+    """Their codes say what ended them."""
+    lost = replace(wrong("return E0"), score=None, feedback={"unscored": True, "codes": ["memory-limit"]})
+    text = "\n".join(advise(TASK, [lost], proposer="predict").hints)
+    assert "1 of 1 answer is unknown (memory-limit)" in text and "gave no answer" not in text
+
+
 def test_names_that_hide_the_tasks_own_are_named() -> None:
     """As an LM does that writes its results over the inputs."""
     over = wrong("E0 = step.Map(fn=fn_double).apply(E0)\nE1, fn_double = step.Copy().apply(E0)\nreturn E1", "value")

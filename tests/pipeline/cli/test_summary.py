@@ -45,6 +45,13 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
     assert "program  /programs/p.json" in out and "run 'a run'" in out
 
 
+def test_unknown_verdicts_are_counted(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
+    """Over all iterations."""
+    some = tuple(replace(each, unknown=2) for each in experience.iterations[:2])
+    print_summary(result(replace(experience, iterations=some)))
+    assert "unknown  the verdict on 4 answers, neither right nor wrong" in capsys.readouterr().out
+
+
 def test_the_curve_stands_beside_its_control(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each iteration; the control's figure is missing where it took fewer samples, and so is the hint."""
     print_summary(result(experience))
