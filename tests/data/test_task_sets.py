@@ -1,8 +1,10 @@
 """Sets of tasks beside the benchmark: each task has an oracle that passes and, but for one set, a failing near miss."""
 
+from functools import cache
+
 import pytest
 
-from step_runtime import Verifier, dump_task, load_task, loads_task
+from step_runtime import Task, Verifier, dump_task, load_task, loads_task
 from step_runtime.language.parser import parse
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import instances
@@ -22,6 +24,11 @@ FAILING = {"extra": (), "modern": ("shape", "run", "value"), "formats": ("value"
 TASKS = [(kind, path.stem) for kind in FAILING for path in sorted((DATA / f"tasks-{kind}").glob("*"))]
 
 
+@cache
+def loaded(kind: str, name: str) -> Task:
+    return load_task(DATA / f"tasks-{kind}/{name}.yaml")
+
+
 @pytest.mark.parametrize(("kind", "least"), [("extra", 12), ("modern", 20), ("formats", 9), ("field", 36)])
 def test_every_task_has_its_programs_and_none_lies_about(kind: str, least: int) -> None:
     """A task is data/tasks-SET/NAME.yaml; its programs are NAME.step in the folders beside it."""
@@ -39,7 +46,7 @@ def test_the_oracle_passes_and_the_near_miss_fails(kind: str, name: str) -> None
 
     The task holds no solution itself, and no task of the benchmark has its reference.
     """
-    task = load_task(DATA / f"tasks-{kind}/{name}.yaml")
+    task = loaded(kind, name)
     verifier = Verifier(task)
     right = (DATA / f"oracles-{kind}/{name}.step").read_text()
     verdict = verifier.verify(right)
@@ -54,7 +61,7 @@ def test_the_oracle_passes_and_the_near_miss_fails(kind: str, name: str) -> None
 @pytest.mark.parametrize("name", [name for kind, name in TASKS if kind == "modern"])
 def test_the_verifier_agrees_with_what_tokens_say(name: str) -> None:
     """Of the oracle, and of one in a hundred of its single-edit mutants: the right ones pass, and no others."""
-    task = load_task(DATA / f"tasks-modern/{name}.yaml")
+    task = loaded("modern", name)
     text = (DATA / f"oracles-modern/{name}.step").read_text()
     for instance in instances(task):
         program, _ = parse(text, instance.scope)
@@ -69,5 +76,5 @@ def test_the_verifier_agrees_with_what_tokens_say(name: str) -> None:
 @pytest.mark.parametrize("name", [name for kind, name in TASKS if kind == "formats"])
 def test_an_oracle_in_its_formats_holds_on_stress_inputs(name: str) -> None:
     """Rounding that the task's least precise format explains does not count."""
-    verifier = Verifier(load_task(DATA / f"tasks-formats/{name}.yaml"))
+    verifier = Verifier(loaded("formats", name))
     assert verifier.stress((DATA / f"oracles-formats/{name}.step").read_text()) == []
