@@ -150,7 +150,7 @@ def argument(least: bool) -> Rule:
         if dim is None:
             value, dim = value.parts(lambda part: part.reshape(*part.shape[:2], -1)), 0
         if value.roots is not None and bool((value.roots[:1] != NONE).all()):
-            value = value.plain(data=value.roots)  # roots have the order of the numbers
+            value = value.plain(data=value.roots, degree=value.inner)  # roots have the order of the numbers
         places = None if least else place_of_one(value, dim)
         if places is None:
             _, places = ranked(value, dim, 1, largest=not least, name="first place")

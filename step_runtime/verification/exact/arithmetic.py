@@ -19,6 +19,7 @@ from step_runtime.verification.exact.value import (
     broadcast,
     fixed,
     fresh,
+    larger_degree,
     same,
 )
 
@@ -100,21 +101,22 @@ def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
 
 def _with_logs(found: Value, *terms: Value) -> Value:
     """A sum whose terms contain logarithms: the logarithm of the product of their exponentials."""
-    product, some = None, None
+    product, some, degree = None, None, (0.0, 0.0)
     if any(_scaled(term) for term in terms):
         return found
     for term in terms:
         own = raised(term)
         has = term.logs[:1] != NONE if term.logs is not None else torch.zeros_like(term.data[:1], dtype=torch.bool)
+        degree = times_degree(degree, raised_degree(term))
         product = own if product is None else product * own % moduli(own)
         some = has if some is None else some | has
     if product is None or some is None:
         return found
-    return logarithmic(found, product, some & ~infinite(found), summed=True)
+    return logarithmic(found, product, some & ~infinite(found), degree, summed=True)
 
 
-def logarithmic(found: Value, exponentials: Tensor, some: Tensor, *, summed: bool = False) -> Value:
-    """The value in some places of which are the logarithms of these numbers.
+def logarithmic(found: Value, exponentials: Tensor, some: Tensor, degree: Degree, *, summed: bool = False) -> Value:
+    """The value in some places of which are the logarithms of these numbers, which have this degree.
 
     With `summed`, its residues are sums of logarithms already; they stay unless sums are gathered.
     """
@@ -126,7 +128,8 @@ def logarithmic(found: Value, exponentials: Tensor, some: Tensor, *, summed: boo
     own = torch.where(zero, constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
     known = torch.where(one, 0.0, torch.where(zero, -torch.inf, found.known))
     logs = torch.where(some & ~one & ~zero, exponentials, NONE)
-    return replace(found, data=torch.where(some, own, data), known=known, logs=logs, logged=True)
+    inner = larger_degree(found.inner, degree)
+    return replace(found, data=torch.where(some, own, data), known=known, logs=logs, logged=True, inner=inner)
 
 
 def _log_residues(numbers: Tensor) -> Tensor:
@@ -143,7 +146,8 @@ def negative(value: Value) -> Value:
     found = Value(data, -value.known, value.dtype, degree=value.degree, logged=value.logged, smooth=value.smooth)
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~infinite(found)
-        found = logarithmic(found, residues.inverse(torch.where(some, value.logs, 1)), some, summed=True)
+        inverse = residues.inverse(torch.where(some, value.logs, 1))
+        found = logarithmic(found, inverse, some, value.inner[::-1], summed=True)
     if value.extremes is not None:
         prime = residues.primes()[residues.compared()]
         turned = torch.where(value.extremes == NONE, NONE, (prime - value.extremes) % prime)
@@ -191,7 +195,8 @@ def _multiple(found: Value, whole: Value, value: Value) -> Value:
         if bool(here.any()):
             base, before = torch.where(here, logs, 1), found.logs
             powers = residues.power(base if times > 0 else residues.inverse(base), abs(times))
-            found = logarithmic(found, powers, here, summed=True)
+            top, bottom = value.inner if times > 0 else value.inner[::-1]
+            found = logarithmic(found, powers, here, (abs(times) * top, abs(times) * bottom), summed=True)
             if before is not None and found.logs is not None:
                 found = replace(found, logs=torch.where(here, found.logs, before))
     return found
@@ -207,7 +212,9 @@ def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Ten
         data = torch.where(both, symbols("root", fingerprint(squares)), data)
         degree = (1.0, 0.0) if bool((both & ~equal).all()) else degree
     data = torch.where(equal, first, data)
-    return replace(found, data=data, roots=torch.where(equal, NONE, squares), degree=degree)
+    degree = larger_degree(degree, one.inner) if bool(equal.any()) else degree
+    inner = times_degree(one.inner, other.inner)
+    return replace(found, data=data, roots=torch.where(equal, NONE, squares), degree=degree, inner=inner)
 
 
 def reciprocal(value: Value, dtype: torch.dtype) -> Value:
@@ -224,7 +231,7 @@ def reciprocal(value: Value, dtype: torch.dtype) -> Value:
         roots = torch.where(some, residues.inverse(value.roots), NONE)
         data = torch.where(some, symbols("root", fingerprint(roots)), found.data)
         degree = (1.0, 0.0) if bool(some.all()) else found.degree
-        found = replace(found, data=data, roots=roots, degree=degree)
+        found = replace(found, data=data, roots=roots, degree=degree, inner=value.inner[::-1])
     return found
 
 
@@ -249,6 +256,11 @@ def raised(value: Value) -> Tensor:
     return torch.where(value.known == -torch.inf, 0, found)
 
 
+def raised_degree(value: Value) -> Degree:
+    """The degree of the exponentials."""
+    return larger_degree((sum(value.degree) + 1, 0.0), value.inner if value.logs is not None else (0.0, 0.0))
+
+
 def _scaled(value: Value) -> bool:
     """Whether some numbers may have multiples of discrete logarithms, which are those of opposites too."""
     if not value.logged or residues.laws() != "discrete":
@@ -268,7 +280,7 @@ def exponential(value: Value, dtype: torch.dtype) -> Value:
     powers = raised(value)
     if value.logs is None:
         facts.set_positive(powers)
-    return replace(settled(powers, known, dtype, (sum(value.degree) + 1, 0.0), value), floor=0.0)
+    return replace(settled(powers, known, dtype, raised_degree(value), value), floor=0.0)
 
 
 def logarithm(value: Value, dtype: torch.dtype) -> Value:
@@ -277,7 +289,7 @@ def logarithm(value: Value, dtype: torch.dtype) -> Value:
     known = torch.where(zero, NAN, value.known.log())
     found = settled(torch.zeros_like(value.data), known, dtype, (1.0, 0.0), value)
     found = replace(found, smooth=value.smooth and value.lowest > 0)
-    return logarithmic(found, value.data, ~infinite(value) & ~(value.known < 0))
+    return logarithmic(found, value.data, ~infinite(value) & ~(value.known < 0), value.degree)
 
 
 def root(value: Value, dtype: torch.dtype) -> Value:
@@ -290,7 +302,8 @@ def root(value: Value, dtype: torch.dtype) -> Value:
     found = settled(data, known, dtype, (1.0, 0.0), value)
     # Elsewhere the root of a square is a number or its opposite.
     smooth = value.smooth and value.lowest > 0
-    return replace(found, roots=torch.where(known.isnan(), value.data, NONE), smooth=smooth)
+    roots = torch.where(known.isnan(), value.data, NONE)
+    return replace(found, roots=roots, smooth=smooth, inner=value.degree)
 
 
 def power(value: Value, exponent: Value, dtype: torch.dtype) -> Value:

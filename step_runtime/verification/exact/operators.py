@@ -77,7 +77,7 @@ class Operators:
             return found
         if found.data.numel() > _LARGEST:
             raise Unknown(f"{found.data.numel() // residues.CHANNELS:,} numbers at once, by the operator {name}")
-        self.degree = max(self.degree, sum(found.degree))
+        self.degree = max(self.degree, sum(found.degree), sum(found.inner))
         return found if self.cuts is None else self.cuts.met(found, point=point)
 
     def _found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:

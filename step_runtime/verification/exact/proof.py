@@ -7,8 +7,10 @@ that both are the same function, wherever both are defined, but for an error tha
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -189,12 +191,10 @@ class Prover:
 
     def _with_cuts(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
         """The comparison with cut points, of formulas that are too large or too deep; see `cuts`."""
-        for laws in _LAWS if found.logged else _LAWS[:1]:
-            for least, every in CHOICES:
-                try:
-                    bits = self._cut(program, types, laws, least, every=every)
-                except Unknown:
-                    continue
+        deadline = Deadline.after(self._limits.seconds)
+        for laws, (least, every) in itertools.product(_LAWS if found.logged else _LAWS[:1], CHOICES):
+            with suppress(Unknown):
+                bits = 0 if deadline.passed() else self._cut(program, types, laws, least, every=every)
                 if bits >= LEAST_BITS:
                     return replace(found, where=None, bits=bits)
         return found

@@ -16,6 +16,7 @@ from step_runtime.verification.exact.arithmetic import (
     logarithmic,
     multiply,
     raised,
+    raised_degree,
     subtract,
     times_degree,
 )
@@ -207,7 +208,8 @@ def _masked(found: Value, test: Value, one: Value, other: Value) -> Value:
     if bool(lower.any()):
         modulus = moduli(found.data)
         mixture = (raised(other) + test.data * ((raised(one) - raised(other)) % modulus)) % modulus
-        found = logarithmic(found, mixture, lower.broadcast_to(1, *found.data.shape[1:]))
+        degree = times_degree(test.degree, added_degree(raised_degree(one), raised_degree(other)))
+        found = logarithmic(found, mixture, lower.broadcast_to(1, *found.data.shape[1:]), degree)
     return found
 
 

@@ -59,6 +59,7 @@ class Value:
         shift: `(1, batch, *shape)`: about which constant was added last, as to an angle; a hint. None for 0.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
         degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
+        inner: At most those of `logs` and `roots`.
     """
 
     data: Tensor
@@ -78,6 +79,7 @@ class Value:
     turned: Tensor | None = None
     period: Tensor | None = None
     shift: Tensor | None = None
+    inner: tuple[float, float] = (0.0, 0.0)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -207,7 +209,7 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         of(lambda value: value.extremes, most) if same else None,
         any(value.least for value in values if value.extremes is not None),
         of(lambda value: value.gap, CHANNELS) if all(value.gap is not None for value in values) else None,
-        (max(value.degree[0] for value in values), max(value.degree[1] for value in values)),
+        larger_degree(*(value.degree for value in values)),
         any(value.logged for value in values),
         all(value.smooth for value in values),
         min(value.lowest for value in values),
@@ -215,7 +217,13 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         of(lambda value: value.turned, CHANNELS),
         of(lambda value: value.period, CHANNELS),
         of(lambda value: value.shift, 1, 0),
+        inner=larger_degree(*(value.inner for value in values)),
     )
+
+
+def larger_degree(*degrees: tuple[float, float]) -> tuple[float, float]:
+    """The larger of degrees, of numerators and of denominators."""
+    return max(top for top, _ in degrees), max(bottom for _, bottom in degrees)
 
 
 def _rows(part: Tensor, rows: int) -> Tensor:

@@ -1,5 +1,6 @@
 """Proofs in exact arithmetic: right programs of every kind are proved, wrong ones never, whatever hides it."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from step_runtime import Task, Verifier, load_task, loads_task, verify
 from step_runtime.language.parser import read
 from step_runtime.tasks.reader import read_task_file
+from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.proof import ExactVerdict, Prover
 from tests.support.mutants import changed
 from tests.support.paths import PROJECT
@@ -247,6 +249,23 @@ def test_large_formulas_take_several_trials(monkeypatch: pytest.MonkeyPatch) -> 
     )
     other = task_of("return [torch.sin(input[0])]", "torch.sin(-input_data['E0'])")
     assert proved(other, MAP).answer != "proved"
+
+
+@pytest.mark.parametrize(
+    ("form", "degree"),
+    [
+        ("torch.exp(4 * (4 * (4 * (4 * (4 * torch.log(x))))))", 1024),
+        (" * ".join(f"torch.sqrt(x + {number})" for number in range(1, 41)), 40),
+    ],
+)
+def test_the_bound_counts_degrees_below_logarithms_and_roots(form: str, degree: int) -> None:
+    """A power that is the exponential of a logarithm, a product of roots that is the root of a product."""
+    apply, reference = (
+        form.replace("x + ", f"{x} + ").replace("(x)", f"({x})") for x in ("input[0]", "input_data['E0']")
+    )
+    found = proved(task_of(f"return [{apply}]", reference), MAP)
+    assert found.answer == "proved", found.reason
+    assert found.bits < residues.WORLDS * math.log2(residues.primes()[-1] / degree)
 
 
 def test_several_sizes_have_one_answer() -> None:
