@@ -19,6 +19,7 @@ MOST = 400
 """Mutants of a program, those first by the hash of their text."""
 SECONDS = 60.0
 """Wall time after which no further mutant is judged."""
+_UNKILLED = "they may be the same function, or differ by less than the tolerance"
 _CHANGES = {
     ANOTHER_INPUT: "another seed: its inputs are too few, or too much alike; give them more numbers",
     STRESS: "`stress: true`, or a `data_gen` with other magnitudes and signs",
@@ -78,7 +79,7 @@ class MutationScore:
         lines = [f"mutants: {', '.join(counts)}"]
         for change in dict.fromkeys(each.change for each in self.survivors):
             own = [each for each in self.survivors if each.change == change]
-            killer = f"killed by {change}" if change else "nothing that was tried kills them"
+            killer = f"killed by {change}" if change else f"nothing that was tried kills them: {_UNKILLED}"
             lines.append(f"  {len(own)} survive; {killer}")
             for each in own[:3]:
                 lines += [f"    {each.kind}:", *(f"      {line}" for line in each.text.strip().splitlines())]
