@@ -13,7 +13,7 @@ anything else                            a Python expression with `shape`, `torc
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from step_runtime.base.syntax import parse_expression
@@ -57,6 +57,25 @@ def family(text: str) -> str:
         return family(ast.unparse(tree.args[0]))
     name = ast.unparse(tree.func) if isinstance(tree, ast.Call) else ast.unparse(tree)
     return name if name in (_FORMS if isinstance(tree, ast.Call) else _NAMES) else "expression"
+
+
+def whole_range(text: str, sizes: Mapping[str, int]) -> range | None:
+    """The whole numbers that a generator draws; None of others, and where its ends are neither numbers nor dims."""
+    tree = _parsed(text)
+    if text.strip() == "binary" or not isinstance(tree, ast.Call):
+        return range(2) if text.strip() == "binary" else None
+    try:
+        ends = [sizes[one.id] if isinstance(one, ast.Name) else ast.literal_eval(one) for one in tree.args]
+    except (KeyError, ValueError):
+        return None
+    match ast.unparse(tree.func), ends:
+        case "integers", [int(low), int(high)]:
+            return range(low, high + 1)
+        case "ids", [int(count)]:
+            return range(count)
+        case "lengths", [int(count)]:
+            return range(1, count + 1)
+    return None
 
 
 Reach = Literal["free", "bounded", "unknown"]

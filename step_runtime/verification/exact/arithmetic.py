@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import facts, residues, turns
+from step_runtime.verification.exact import counts, facts, residues, turns
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.residues import WORLDS, fingerprint, level, moduli, symbols
 from step_runtime.verification.exact.value import (
@@ -96,7 +96,7 @@ def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
     found = settled(data, known, dtype, added_degree(one.degree, other.degree), one, other)
     found = replace(found, floor=one.lowest + other.lowest if math.inf not in (one.lowest, other.lowest) else -math.inf)
     found = _with_logs(found, one, other) if one.logs is not None or other.logs is not None else found
-    return turns.added(found, one, other)
+    return counts.combined("+", turns.added(found, one, other), one, other)
 
 
 def _with_logs(found: Value, *terms: Value) -> Value:
@@ -144,6 +144,9 @@ def negative(value: Value) -> Value:
     """The opposite."""
     data = (moduli(value.data) - value.data) % moduli(value.data)
     found = Value(data, -value.known, value.dtype, degree=value.degree, logged=value.logged, smooth=value.smooth)
+    if counts.followed(value):
+        counts.nodes(value, value.data.shape[1:])
+        found = replace(found, counted=True)
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~infinite(found)
         inverse = residues.inverse(torch.where(some, value.logs, 1))
@@ -161,10 +164,15 @@ def subtract(one: Value, other: Value, dtype: torch.dtype) -> Value:
 
 
 def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
-    """A product; of two roots the root of the product, of a truth value with itself that."""
+    """A product; of two roots the root of the product, of a truth value with itself that.
+
+    0 times a constant that stands for infinity is 0. Of infinity itself it is no number, where nothing is compared.
+    """
     one, other = aligned(one, other)
     data = one.data * other.data % moduli(one.data)
     known = one.known * other.known
+    nothing = (infinite(one) & (other.known == 0)) | (infinite(other) & (one.known == 0))
+    known = torch.where(nothing, 0.0, known)
     nought = (level(data) == 0).all(0, keepdim=True) & ~infinite(one) & ~infinite(other)
     known = torch.where(nought & known.isnan(), 0.0, known)
     open_ = (infinite(one) & other.known.isnan()) | (infinite(other) & one.known.isnan())
@@ -175,6 +183,7 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
         found = replace(found, floor=max(0.0, one.lowest) * max(0.0, other.lowest))
     if one.bits and other.bits:
         found = replace(found, data=torch.where(same(one.data, other.data), one.data, found.data), bits=True)
+    found = counts.combined("*", found, one, other)
     if one.roots is not None and other.roots is not None:
         found = _of_roots(found, one, other, one.roots, other.roots)
     for whole, value in ((one, other), (other, one)):
@@ -218,10 +227,16 @@ def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Ten
 
 
 def reciprocal(value: Value, dtype: torch.dtype) -> Value:
-    """The inverse; of infinite numbers 0, of 0 no number."""
-    zero = (level(value.data) == 0).all(0, keepdim=True) & ~infinite(value)
+    """The inverse; of 0 no number.
+
+    Raises:
+        Unknown: That of an infinite number, or of what stands for it: 0, by which this would no longer be multiplied.
+    """
+    if bool(infinite(value).any()):
+        raise Unknown("the inverse of an infinite number")
+    zero = (level(value.data) == 0).all(0, keepdim=True)
     known = torch.where(zero, NAN, 1 / value.known)
-    data = torch.where(infinite(value), 0, residues.inverse(value.data))
+    data = residues.inverse(value.data)
     if bool(zero.any()):
         data = torch.where(zero, fresh(data), data)
     found = settled(data, known, dtype, (value.degree[1], value.degree[0]), value)

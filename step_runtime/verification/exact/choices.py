@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, facts, truth
+from step_runtime.verification.exact import arithmetic, counts, facts, truth
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.decisions import current, mask_tensor, union
 from step_runtime.verification.exact.facts import set_places
@@ -107,10 +107,11 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         decisions.wanted = True
         if decisions.ranks and (found := _decided(rows, count, largest=largest)) is not None:
             return tuple(one.parts(lambda part: part.movedim(-1, dim + 2)) for one in found)  # type: ignore[return-value]
-    words = fingerprint(rows.data)
-    ordered = mixed(words * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
-    members = mixed(words).sum(-1)
+    order = _order(rows) if size > 1 else rows
+    ordered = mixed(fingerprint(order.data) * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
+    members = mixed(fingerprint(rows.data)).sum(-1)
     values, places = [], []
+    counted = counts.ranked(rows, count, largest=largest) if name not in UNSTABLE and counts.followed(rows) else []
     for rank in range(count):
         if size == 1:
             values.append(rows.parts(lambda part: part.select(-1, 0)).plain())
@@ -122,8 +123,27 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
             data = symbols(f"rank {rank if largest else size - 1 - rank} of {size}", members)
             values.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), value.dtype))
         data = symbols(f"{name} {rank} {largest}", ordered)
-        places.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), torch.int64))
+        unknown = torch.full_like(rows.known.select(-1, 0), torch.nan)
+        places.append(Value(data, unknown, torch.int64, degree=order.degree))
+        if counted:
+            values[-1], places[-1] = (
+                counts.kept(one, own, new=True)
+                for one, own in zip((values[-1], places[-1]), counted[rank], strict=True)
+            )
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
+
+
+def _order(rows: Value) -> Value:
+    """Rows in the same order along the last dim, the same for scores, their exponentials, and multiples of these.
+
+    They are quotients by the first number of a row of positive numbers, else exponentials of the differences from it.
+    """
+    if not rows.dtype.is_floating_point or not bool(rows.known.isnan().all()):
+        return rows
+    first = rows.parts(lambda part: part.narrow(-1, 0, 1))
+    if bool(facts.positive(fingerprint(rows.data)[0]).all()):
+        return arithmetic.divide(rows, first, rows.dtype)
+    return arithmetic.exponential(arithmetic.subtract(rows, first, rows.dtype), rows.dtype)
 
 
 UNSTABLE = ("place", "sorted place")

@@ -31,7 +31,7 @@ Options = dict[str, Any]
 def dependent(name: str, found: Any, args: Args, kwargs: Options, asked: int) -> Any:
     """The results, with the masks of the decisions that they depend on: those of the operands, and those just made.
 
-    An operator whose structure is not known here depends on all of them everywhere.
+    An operator whose structure is not known here depends on all of its operands, of each element that it is applied to.
 
     Raises:
         Unknown: Complex numbers depend on decisions.
@@ -56,7 +56,7 @@ def dependent(name: str, found: Any, args: Args, kwargs: Options, asked: int) ->
     if masks is None or bool((made & ~placed).any()):
         masks = made
         for one in held:
-            masks = masks | union(one, range(1, one.dim()), keep=True).reshape(made.shape)
+            masks = masks | union(one, range(2, one.dim()), keep=True).reshape(WORDS, -1, *made.shape[2:])
     return replace(found, masks=masks.expand(WORDS, *shape))
 
 
@@ -140,8 +140,11 @@ def _indexed(indices: Sequence[Operand], shape: Sequence[int]) -> Tensor | None:
 _RULES: dict[str, Callable[[Args, Options, Sequence[int]], Tensor]] = {
     **dict.fromkeys(("_softmax", "_log_softmax", "softmax", "log_softmax", "cumsum", "cumprod"), _along),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "any", "all", "var", "prod", "argmax", "argmin"), _reduced),
+    "var_mean": _reduced,
     "topk": lambda args, kwargs, shape: _ranked([args[0], *args[2:]], kwargs, shape),
     "sort": _ranked,
+    "mv": lambda args, kwargs, shape: (_over(args[0], -1) | _padded(_over(args[1], 0), 4)).squeeze(-1),
+    "addmm": lambda args, kwargs, shape: _padded(_masks(args[0]), 4) | _product(args[1:], kwargs, shape),
     "mm": _product,
     "bmm": _product,
     "gather": _gathered,

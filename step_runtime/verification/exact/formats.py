@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, truth, turns
+from step_runtime.verification.exact import arithmetic, counts, truth, turns
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.value import Unknown, Value
 
@@ -42,6 +43,9 @@ _SUBSETS = {
 """Types all of whose numbers another type holds."""
 
 
+Rounding = Literal["floor", "ceil", "trunc", "round"]
+
+
 def cast(value: Value, dtype: torch.dtype) -> Value:
     """Numbers converted to another type."""
     source = value.dtype
@@ -54,7 +58,7 @@ def cast(value: Value, dtype: torch.dtype) -> Value:
     return narrowed(replace(value, dtype=dtype), source)
 
 
-def rounded(name: str, value: Value) -> Value:
+def rounded(name: Rounding, value: Value) -> Value:
     """Numbers rounded to whole ones."""
     if not value.dtype.is_floating_point:
         return value
@@ -64,4 +68,5 @@ def rounded(name: str, value: Value) -> Value:
     near = (value.known - value.known.round()).abs()
     certain = value.known.isinf() | (near == 0) | ((near > 1e-9) & ((near - 0.5).abs() > 1e-9))
     data = torch.where(certain, constants(torch.where(certain, whole, 0.0)[0]), found.data)
-    return turns.whole(replace(found, data=data, known=torch.where(certain, whole, torch.nan)), ~certain)
+    found = turns.whole(replace(found, data=data, known=torch.where(certain, whole, torch.nan)), ~certain)
+    return counts.combined(name, found, value)

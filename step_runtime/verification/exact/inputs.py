@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,8 +12,10 @@ from step_runtime.base.shapes import torch_shape
 from step_runtime.base.types import Element, Multihot, StreamType, components_of
 from step_runtime.execution.invocation import element_layout
 from step_runtime.execution.number_formats import element_type
+from step_runtime.tasks.generators import whole_range
 from step_runtime.tasks.task import TensorSpec
 from step_runtime.verification.exact import arithmetic
+from step_runtime.verification.exact.decisions import current, mask_tensor
 from step_runtime.verification.exact.reductions import summed
 from step_runtime.verification.exact.value import Value, fixed, free, joined
 from step_runtime.verification.instance import TaskInstance
@@ -40,10 +43,31 @@ def _component(
         return _hot(spec, free(name, shape, dtype))
     if spec.data_gen == "torch.ones":
         return fixed(torch.ones(shape, dtype=dtype))
+    if (decided := _decided(spec, instance.sizes, name, shape, dtype)) is not None:
+        return decided
     found = free(name, shape, dtype)
     if spec.data_gen == "binary" or dtype == torch.bool:
         return replace(found, bits=True, smooth=False)
     return found
+
+
+def _decided(
+    spec: TensorSpec, sizes: Mapping[str, int], name: str, shape: tuple[int, ...], dtype: torch.dtype
+) -> Value | None:
+    """Numbers that are outcomes of decisions, where a generator draws from some whole numbers; else None."""
+    decisions = current()
+    numbers = None if decisions is None or not decisions.whole else whole_numbers(spec, sizes)
+    if decisions is None or numbers is None:
+        return None
+    keys = [(name, place) for place in range(math.prod(shape))]
+    drawn = [numbers[decisions.outcome(key, len(numbers))] for key in keys]
+    masks = mask_tensor([decisions.mask([key]) for key in keys], (1, *shape))
+    return replace(fixed(torch.tensor(drawn, dtype=dtype).reshape(shape)), masks=masks)
+
+
+def whole_numbers(spec: TensorSpec, sizes: Mapping[str, int]) -> range | None:
+    """The whole numbers that a tensor's are, if the task says so."""
+    return None if spec.data_gen is None else whole_range(spec.data_gen, sizes) or None
 
 
 def _hot(spec: TensorSpec, bits: Value) -> Value:

@@ -49,7 +49,7 @@ class Order:
     def total(self, value: Value, dtype: torch.dtype) -> Value:
         """Of each item the sum of the numbers of the items before it."""
         rows = value.parts(lambda part: part.movedim(self.dim + 2, -1).unsqueeze(-2))
-        terms = arithmetic.multiply(self.before().plain(), rows, dtype)
+        terms = arithmetic.multiply(self.before(), rows, dtype)
         found = summed(terms, [len(value.shape)], dtype)
         return found.parts(lambda part: part.movedim(-1, self.dim + 2))
 

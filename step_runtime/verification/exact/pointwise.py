@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, extremes, facts, truth, turns
-from step_runtime.verification.exact.formats import rounded
+from step_runtime.verification.exact import arithmetic, counts, extremes, facts, truth, turns
+from step_runtime.verification.exact.formats import Rounding, rounded
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.value import Unknown, Value, aligned, fixed, spread
 
@@ -55,7 +55,7 @@ def compared(test: Callable[[Value, Value], Value]) -> Rule:
 def not_below(one: Value, other: Value) -> Value:
     """Whether the first is not below the second."""
     found = truth.invert(truth.above(other, one))
-    if one.bits or other.bits:
+    if one.bits or other.bits or counts.followed(one, other):
         return found
     return replace(found, gap=arithmetic.subtract(one, other, _FLOAT).data.broadcast_to(found.data.shape))
 
@@ -74,7 +74,7 @@ def function(name: str) -> Rule:
     return rule
 
 
-def whole(name: str) -> Rule:
+def whole(name: Rounding) -> Rule:
     """The rule of rounding to whole numbers."""
     return lambda args, kwargs, result: rounded(name, value_of(args[0]))
 
@@ -109,8 +109,11 @@ def odd(name: str, *, even: bool = False) -> Rule:
 
 
 def sigmoid(value: Value, dtype: torch.dtype) -> Value:
-    """The inverse of 1 and the exponential of the opposite."""
+    """The inverse of 1 and the exponential of the opposite; 1 without that of the number, where some are infinite."""
     one = arithmetic.number(1.0)
+    if bool(arithmetic.infinite(value).any()):
+        powers = arithmetic.add(one, arithmetic.exponential(value, dtype), dtype)
+        return arithmetic.subtract(one, arithmetic.reciprocal(powers, dtype), dtype)
     powers = arithmetic.add(one, arithmetic.exponential(arithmetic.negative(value), dtype), dtype)
     found = arithmetic.divide(one, powers, dtype)
     if value.logs is None:
@@ -156,17 +159,17 @@ def whole_quotient(args: Args, kwargs: Options, result: Result) -> Value | None:
     quotient = arithmetic.divide(one, other, _FLOAT)
     if mode is None:
         return quotient
-    return replace(rounded(mode, quotient.plain(dtype=_FLOAT)), dtype=result.dtype)
+    return replace(rounded(mode, replace(quotient, dtype=_FLOAT)), dtype=result.dtype)
 
 
-def remains(mode: str) -> Rule:
+def remains(mode: Rounding) -> Rule:
     """The rule of `remainder` or `fmod`, by how quotients are rounded."""
 
     def rule(args: Args, kwargs: Options, result: Result) -> Value:
         one, other = aligned(value_of(args[0]), value_of(args[1]))
         if mode == "floor" and not bool(other.known.isnan().any()):
             one = turns.reduced(one, other.data)
-        whole = rounded(mode, arithmetic.divide(one, other, _FLOAT).plain(dtype=_FLOAT))
+        whole = rounded(mode, replace(arithmetic.divide(one, other, _FLOAT), dtype=_FLOAT))
         return arithmetic.subtract(one, arithmetic.multiply(whole, other, _FLOAT), result.dtype)
 
     return rule

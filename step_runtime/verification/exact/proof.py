@@ -26,7 +26,7 @@ from step_runtime.verification.check import Types
 from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.cuts import CHOICES, Cuts
 from step_runtime.verification.exact.decisions import Cover, Decisions, deciding
-from step_runtime.verification.exact.inputs import given
+from step_runtime.verification.exact.inputs import given, whole_numbers
 from step_runtime.verification.exact.operators import Operators
 from step_runtime.verification.exact.simulate import ExactRun, ExactStream, Functions
 from step_runtime.verification.exact.table import TABLE
@@ -41,6 +41,7 @@ MEANING = (
     "a constant is the simplest number within 4 units in its last place, and infinite from 1e29 on"
 )
 RANKED = "; where a row is ranked, its numbers are distinct"
+WHOLE = "; inputs of whole numbers have those of their generators"
 LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
 _BITS_OF_LAWS = 4
@@ -94,6 +95,7 @@ class _Comparison:
     logged: bool
     ranked: bool = False
     angles: bool = False
+    whole: bool = False
 
 
 class Prover:
@@ -121,8 +123,8 @@ class Prover:
             return ExactVerdict("unknown", f"{found.where}: the formulas differ{named}", sizes=place)
         if found.bits < LEAST_BITS:
             return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{found.bits}", sizes=place)
-        ranked = RANKED if found.ranked else ""
-        return ExactVerdict("proved", f"equal for all inputs, {MEANING}{ranked}", found.bits, place)
+        within = (RANKED if found.ranked else "") + (WHOLE if found.whole else "")
+        return ExactVerdict("proved", f"equal for all inputs, {MEANING}{within}", found.bits, place)
 
     def _by_any_laws(self, program: Program, types: Types) -> _Comparison:
         """The comparison by the first laws by which both are equal, or else by the first that are followed.
@@ -145,9 +147,11 @@ class Prover:
                 first = self._with_cuts(program, types, first)
         if isinstance(first, _Comparison) and first.where is None:
             return first
-        for signs in (False, True) if decisions.wanted or isinstance(first, Unknown) else ():
+        kinds = [(False, False), (True, False)] if decisions.wanted or isinstance(first, Unknown) else []
+        kinds += [(True, True)] if self._code.whole else []
+        for signs, whole in kinds:
             try:
-                found = self._decided(program, types, signs=signs)
+                found = self._decided(program, types, signs=signs, whole=whole)
             except Unknown as error:
                 first = error
                 continue
@@ -225,7 +229,7 @@ class Prover:
                 break
         return max(0, bits - _BITS_OF_LAWS)
 
-    def _decided(self, program: Program, types: Types, *, signs: bool) -> _Comparison:
+    def _decided(self, program: Program, types: Types, *, signs: bool, whole: bool) -> _Comparison:
         """The comparison for all outcomes of the decisions by data, in as many independent trials as its bound takes.
 
         Raises:
@@ -235,7 +239,7 @@ class Prover:
         for number in range(_TRIALS):
             cover, least = Cover(), math.inf
             while (outcomes := cover.outcomes()) is not None:
-                decisions = Decisions(outcomes, signs=signs)
+                decisions = Decisions(outcomes, signs=signs, whole=whole)
                 with residues.trial(number), facts.keeping(facts.Known()), deciding(decisions):
                     found, masks = _Side(self._code, self._limits).compared(program, types)
                 if found.where is not None:
@@ -248,7 +252,7 @@ class Prover:
             bits += max(0, int(least - math.log2(max(1, cover.trials))) - _BITS_OF_LAWS)
             if not 0 < bits < LEAST_BITS:
                 break
-        return replace(found, bits=bits, ranked=decisions.ranked)
+        return replace(found, bits=bits, ranked=decisions.ranked, whole=whole)
 
 
 class _Code:
@@ -257,6 +261,7 @@ class _Code:
     def __init__(self, instance: TaskInstance, functions: Functions) -> None:
         self.instance = instance
         self.functions = functions
+        self.whole = any(whole_numbers(spec, instance.sizes) for _, spec, _ in instance.task.tensors())
         self._reference: Trace | Unknown | None = None
 
     def reference(self, values: Mapping[str, tuple[Value, ...]]) -> Trace:

@@ -32,7 +32,11 @@ class Unknown(Exception):
 
 
 _PARTS = ("data", "known", "logs", "roots", "extremes", "gap", "masks", "turned", "period", "shift")
-_PLAIN = {"bits": False, **dict.fromkeys(("logs", "roots", "extremes", "gap", "turned", "period", "shift"))}
+_PLAIN = {
+    "bits": False,
+    "counted": False,
+    **dict.fromkeys(("logs", "roots", "extremes", "gap", "turned", "period", "shift")),
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Value:
         period: Of these numbers, a constant.
         shift: `(1, batch, *shape)`: about which constant was added last, as to an angle; a hint. None for 0.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
+        counted: Whether some are functions of truth values that `counts` keeps.
         degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
         inner: At most those of `logs` and `roots`.
     """
@@ -80,6 +85,7 @@ class Value:
     period: Tensor | None = None
     shift: Tensor | None = None
     inner: tuple[float, float] = (0.0, 0.0)
+    counted: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -218,12 +224,17 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         of(lambda value: value.period, CHANNELS),
         of(lambda value: value.shift, 1, 0),
         inner=larger_degree(*(value.inner for value in values)),
+        counted=any(map(_counted, values)) and all(_counted(value) or value.constant() is not None for value in values),
     )
 
 
 def larger_degree(*degrees: tuple[float, float]) -> tuple[float, float]:
     """The larger of degrees, of numerators and of denominators."""
     return max(top for top, _ in degrees), max(bottom for _, bottom in degrees)
+
+
+def _counted(value: Value) -> bool:
+    return value.bits or value.counted
 
 
 def _rows(part: Tensor, rows: int) -> Tensor:

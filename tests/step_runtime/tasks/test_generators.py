@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from step_runtime import TaskError, loads_task
-from step_runtime.tasks.generators import expression, family, is_sorted
+from step_runtime.tasks.generators import expression, family, is_sorted, whole_range
 from step_runtime.verification.instance import TaskInstance
 
 TASK = """
@@ -35,6 +35,23 @@ def test_numbers_are_in_the_range(generator: str, least: float, most: float, who
     assert least <= found.min() <= found.max() <= most
     assert not whole or torch.equal(found, found.round())
     assert torch.equal(found, sampled(generator)) and not torch.equal(found, sampled(generator, 1))
+
+
+@pytest.mark.parametrize(
+    ("generator", "expected"),
+    [
+        ("integers(-3, N)", range(-3, 8)),
+        ("ids(N)", range(7)),
+        ("lengths(5)", range(1, 6)),
+        ("binary", range(2)),
+        ("sorted(ids(N))", None),
+        ("ids(2 * N)", None),
+        ("torch.rand", None),
+    ],
+)
+def test_whole_numbers_that_are_drawn(generator: str, expected: range | None) -> None:
+    """Between ends that are numbers or dims."""
+    assert whole_range(generator, {"N": 7}) == expected
 
 
 def test_order_and_form_are_kept() -> None:

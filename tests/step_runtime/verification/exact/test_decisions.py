@@ -127,6 +127,69 @@ def test_a_positive_factor_keeps_the_sign(test: str, right: bool) -> None:
     assert (proved(scalars(apply, reference), MAP).answer == "proved") is right
 
 
+LENGTHS = """
+inputs:
+- {{name: E0, dtype: "Buffer(fp32, [N])", dims: [M], data_gen: torch.randn}}
+- {{name: L0, dtype: fp32, dims: [M], data_gen: "{data}"}}
+fns:
+- {{name: F, func_name: fn_f, apply: "x, n = input; places = torch.arange(N_value); return [{apply}]",
+   input_dtype: ["Buffer(fp32, [N])", fp32], output_dtype: fp32}}
+outputs:
+- name: S0
+  dtype: fp32
+  dims: [M]
+  data_transform: ["x, n = input_data['E0'], input_data['L0'].unsqueeze(-1)\\n{reference}"]
+sizes: {{M: 9, N: 4}}
+"""
+MEAN = "(x * (torch.arange(N_value) < n)).sum(-1) / n.squeeze(-1)"
+POOLED = "(torch.softmax(x.masked_fill(torch.arange(N_value) >= n, -torch.inf), -1) * x).sum(-1)"
+
+
+@pytest.mark.parametrize(
+    ("data", "apply", "reference", "right"),
+    [
+        (
+            "lengths(N)",
+            "torch.where(n <= 2, (x[:2] * (places[:2] < n)).sum(), (x * (places < n)).sum()) / n",
+            MEAN,
+            True,
+        ),
+        ("integers(1, 4)", "(x * (places < n)).sum() / torch.clamp(n, min=1)", MEAN, True),
+        ("integers(1, 4)", "(x * (places <= n - 0.5)).sum() / n", MEAN, True),
+        ("lengths(N)", "(torch.softmax(x - 1e30 * (1 - (places < n).to(x.dtype)), -1) * x).sum()", POOLED, True),
+        ("binary", "x[0] * n * n + x[1] * (1 - n) * (1 - n)", "torch.where(n > 0, x[:, :1], x[:, 1:2])[:, 0]", True),
+        (
+            "lengths(N)",
+            "torch.where(n <= 3, (x[:2] * (places[:2] < n)).sum(), (x * (places < n)).sum()) / n",
+            MEAN,
+            False,
+        ),
+        ("integers(1, 5)", "torch.where(n < 5, (x * (places < n)).sum(), x.sum() * 1.0000001) / n", MEAN, False),
+        ("lengths(N)", "(x * (places <= n)).sum() / n", MEAN, False),
+        (
+            "torch.rand",
+            "torch.where(n <= 2, (x[:2] * (places[:2] < n)).sum(), (x * (places < n)).sum()) / n",
+            MEAN,
+            False,
+        ),
+        ("lengths(N)", "(torch.softmax(x - 1e2 * (1 - (places < n).to(x.dtype)), -1) * x).sum()", POOLED, False),
+        ("lengths(N)", "x.amax() * (1e30 * (1 / (n * 1e30)) * n)", "x.amax(-1) * 0", False),
+        (
+            "integers(0, 2)",
+            "x[0] * n * n + x[1] * (1 - n) * (1 - n)",
+            "torch.where(n > 0, x[:, :1], x[:, 1:2])[:, 0]",
+            False,
+        ),
+    ],
+)
+def test_inputs_of_few_whole_numbers_are_tried(data: str, apply: str, reference: str, right: bool) -> None:
+    """All that the generator draws, each by itself; numbers that it does not draw are not looked at."""
+    task = loads_task(LENGTHS.format(data=data, apply=apply, reference=reference), "lengths")
+    found = proved(task, "return step.Map(fn=fn_f).apply((E0, L0))")
+    assert (found.answer == "proved") is right, found.reason
+    assert ("inputs of whole numbers have those of their generators" in found.reason) <= right
+
+
 def covered(decide: list[tuple[str, int]], depend: Sequence[Sequence[int]]) -> int:
     """The number of trials for some decisions, with their numbers of outcomes, and results that depend on some each."""
     cover = Cover()
