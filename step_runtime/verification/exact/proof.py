@@ -123,8 +123,8 @@ class Prover:
             return ExactVerdict("unknown", f"{found.where}: the formulas differ{named}", sizes=place)
         if found.bits < LEAST_BITS:
             return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{found.bits}", sizes=place)
-        within = (RANKED if found.ranked else "") + (WHOLE if found.whole else "")
-        return ExactVerdict("proved", f"equal for all inputs, {MEANING}{within}", found.bits, place)
+        reason = f"equal for all inputs, {MEANING}{RANKED * found.ranked}{WHOLE * found.whole}"
+        return ExactVerdict("proved", reason, found.bits, place)
 
     def _by_any_laws(self, program: Program, types: Types) -> _Comparison:
         """The comparison by the first laws by which both are equal, or else by the first that are followed.
@@ -141,25 +141,22 @@ class Prover:
                     first = self._by_other_laws(program, types, first)
             except Unknown as error:
                 first = error
+        # Numbers that are equal may differ by their symbols: no rows are ordered as if theirs were distinct.
         if isinstance(first, _Comparison) and (first.where is not None or first.bits < LEAST_BITS):
-            # Numbers that are equal may differ by their symbols: no rows are ordered as if theirs were distinct.
             with deciding(Decisions(ranks=False)):
                 first = self._with_cuts(program, types, first)
         if isinstance(first, _Comparison) and first.where is None:
             return first
-        kinds = [(False, False), (True, False)] if decisions.wanted or isinstance(first, Unknown) else []
-        kinds += [(True, True)] if self._code.whole else []
-        for signs, whole in kinds:
+        some = decisions.wanted or isinstance(first, Unknown)
+        for signs, whole in [(False, False), (True, False)] * some + [(True, True)] * self._code.whole:
             try:
-                found = self._decided(program, types, signs=signs, whole=whole)
+                if (found := self._decided(program, types, signs=signs, whole=whole)).where is None:
+                    return found
             except Unknown as error:
                 first = error
-                continue
-            if found.where is None:
-                return found
-        if isinstance(first, Unknown):
-            raise first
-        return first
+        if isinstance(first, _Comparison):
+            return first
+        raise first
 
     def _by_other_laws(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
         """The comparison by further laws of angles, logarithms and roots; equality by one of them is equality.
@@ -259,8 +256,7 @@ class _Code:
     """The traces of a task at one set of sizes: the reference's, made once, and the functions'."""
 
     def __init__(self, instance: TaskInstance, functions: Functions) -> None:
-        self.instance = instance
-        self.functions = functions
+        self.instance, self.functions = instance, functions
         self.whole = any(whole_numbers(spec, instance.sizes) for _, spec, _ in instance.task.tensors())
         self._reference: Trace | Unknown | None = None
 
