@@ -21,7 +21,7 @@ atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-# Tests run in as many processes as there are cores: more threads wait for one another, at ten times the work.
+# The processes that tests run in use all cores: more threads wait for one another, at ten times the work.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Functions of tests run in cells, too.
 os.environ["ADAPTIVE_STEP_ALLOW_READ"] = str(Path(__file__).parents[1])
@@ -39,6 +39,11 @@ PATIENT = {"deadline": None, "print_blob": True, "suppress_health_check": [Healt
 settings.register_profile("repeatable", derandomize=True, **PATIENT)
 settings.register_profile("fresh", **PATIENT)  # for --hypothesis-profile: other examples in each run
 settings.load_profile("repeatable")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: some tests wait, for servers and for limits of time."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -51,7 +51,10 @@ def load_with_warnings(
     doubts: dict[str, list[str]] = {}
     for path, (task, found) in zip(paths, _load(paths, language), strict=True):
         if task.name in tasks:
-            raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
+            raise UsageError(
+                f"{shown(path)}: a second task named {task.name!r}; rename one of the files, "
+                "or name a folder above both tasks-…: below it, a task's name is its path"
+            )
         tasks[task.name], doubts[task.name] = task.without_impl(), found
     return list(tasks.values()), doubts
 
