@@ -41,11 +41,6 @@ settings.register_profile("fresh", **PATIENT)  # for --hypothesis-profile: other
 settings.load_profile("repeatable")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: some tests wait, for servers and for limits of time."""
-    return len(os.sched_getaffinity(0)) + 1
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What collecting makes, thousands of tests and all imports, stays: searching it for garbage is wasted.
