@@ -75,7 +75,9 @@ def simplest(value: float) -> Fraction:
 
 
 def _residue(ratio: Fraction, prime: int) -> int:
-    return ratio.numerator * pow(ratio.denominator, -1, prime) % prime
+    """That of a fraction; a free symbol for a multiple of the prime, which would leave no trace."""
+    found = ratio.numerator * pow(ratio.denominator, -1, prime) % prime
+    return found if found or not ratio else seed(f"multiple {ratio}") % prime
 
 
 def _root(radicand: Fraction, order: int, prime: int) -> int:
