@@ -124,7 +124,7 @@ def check(folder: Path) -> BundleOutput:
 
 
 def _read(folder: Path, file: BundledFile, texts: dict[str, bytes]) -> BundleCheck:
-    """Reads a file of a bundle into `texts`; whether it is as it was."""
+    """Reads a file of a bundle into `texts`, and compares its digest with the bundle's."""
     name = visible(file.name, line=True)
     if file.name not in NAMES:
         return BundleCheck(what=name, holds=False, message="not a file of a bundle")

@@ -54,7 +54,7 @@ UNSTRESSED = "stress-run: the command ended before the program ran on stress inp
 
 
 class Draft(NamedTuple):
-    """A verified program as it was found: its text, what found it, and how in words."""
+    """A verified program: its text, what found it, and how, in words."""
 
     text: str
     by: str

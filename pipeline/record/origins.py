@@ -19,7 +19,7 @@ from pipeline.record.resume import find_run, read_text
 def origin_in(run: str, task: Task, text: str, language: str | None) -> Origin:
     """The LM, the run and the sample that wrote the program of a task, as the record of a run has it.
 
-    The program is the answer as it was sampled, or as the run simplified it.
+    The program is the sampled answer, or the run's simpler text of it.
 
     Raises:
         UsageError: There is no such run, it has not finished, or it solved the task otherwise or not at all.

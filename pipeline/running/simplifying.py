@@ -30,11 +30,11 @@ def readable_solutions(
     threads: int,
     simplify: Callable[[Any, str, Any], str],
 ) -> dict[str, str]:
-    """Simpler texts of solved tasks' programs, by task; a task is absent if its program stays as it was sampled.
+    """Simpler texts of solved tasks' programs, by task; a task is absent if its program has no simpler text.
 
-    Where a task's code or a worker fails, the program stays, with a warning. Where a run has an objective, `cost` is
-    that of a right program, and no text costs more than the answer. `threads` programs are simplified at a time; most
-    of the time is spent waiting for verdicts.
+    If a task's code or a worker fails, the sampled program is kept, with a warning. If a run has an objective, `cost`
+    is that of a right program, and no text costs more than the answer. `threads` programs are simplified at a time;
+    most of the time is spent waiting for verdicts.
     """
     ended = threading.Event()
 
@@ -64,7 +64,7 @@ def _readable(
     try:
         return simplify(task, draft, accepted)
     except Exception as error:
-        logger.warning("%s: the solution is recorded as it was sampled: %s", entry.task_key, error)
+        logger.warning("%s: the sampled solution is recorded: %s", entry.task_key, error)
         return draft
 
 
@@ -80,7 +80,7 @@ def simplified_solutions(
     hold_out: HoldOut | None,
     threads: int,
 ) -> dict[str, str]:
-    """The texts to record, as `readable_solutions` has them; none falls on held-out data where its answer does not."""
+    """The texts to record, as `readable_solutions` has them; none fails on held-out data if its answer passes."""
     drafts = {entry.task_key: str(entry.outputs["impl"]) for entry in entries}
 
     def passes(task: Task, text: str) -> bool:
@@ -108,6 +108,6 @@ def _unfallen(
     for entry, verdict in zip(changed, hold_out((), claims), strict=True):
         if verdict is not None and verdict.answer != "passed":
             why = f"simpler, its verdict on held-out data is {verdict.answer}: {verdict.reason}"
-            logger.warning("%s: the solution is recorded as it was sampled: %s", entry.task_key, why)
+            logger.warning("%s: the sampled solution is recorded: %s", entry.task_key, why)
             del kept[entry.task_key]
     return kept

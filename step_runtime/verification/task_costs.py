@@ -39,12 +39,12 @@ from step_runtime.verification.instance import TaskInstance
 Values: TypeAlias = Mapping[str, float]
 """Figures by name, at some sizes."""
 Orders: TypeAlias = tuple[int, ...]
-"""Of a difference, or of a power, in each dim."""
+"""The order of a difference in each dim."""
 
 MAX_DEGREE = 2
 """Of a fitted polynomial, in each dim."""
 _MIXTURES = 12
-"""Sizes drawn at which a fitted polynomial must hold. A maximum of two failed at one drawn of three to eight."""
+"""Random sizes at which a fitted polynomial must hold. A maximum of two failed at an eighth of them or more."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def type_formulas(program: Program, types: Sequence[StreamType], chip: Chip) -> 
 def fitted(
     figures: Callable[[Sizes], Values | None], base: Sizes, symbols: Sequence[str], checks: Sequence[Sizes]
 ) -> dict[str, Dim | None]:
-    """The figures as polynomials in the dims, by Newton's differences at small multiples of the base.
+    """The figures as polynomials in the dims, by Newton's forward differences at small multiples of the base.
 
-    A difference in several dims is looked at only where none of those in fewer, or of a lower order, is 0: costs are
-    sums of products of dims, so that few of all combinations occur.
+    A difference is computed only if no difference of lower order that it contains is 0. Costs are sums of products of a
+    few dims, so most combinations of dims are skipped.
 
     Args:
         figures: The figures at some sizes, or None at sizes that the program is not made for.
@@ -114,7 +114,7 @@ def fitted(
 
 
 def _mixtures(names: Sequence[str]) -> list[dict[str, int]]:
-    """Factors of sizes at which a polynomial that holds near the base for one side of a maximum alone shows it."""
+    """Further factors of sizes, at which a polynomial that fits only one side of a maximum fails."""
     most = MAX_DEGREE + 2
     drawn = random.Random(0)
     mixed = [{name: drawn.randint(1, most) for name in names} for _ in range(_MIXTURES)]

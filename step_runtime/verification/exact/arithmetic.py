@@ -166,7 +166,8 @@ def subtract(one: Value, other: Value, dtype: torch.dtype) -> Value:
 def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
     """A product; of two roots the root of the product, of a truth value with itself that.
 
-    0 times a constant that stands for infinity is 0. Of infinity itself it is no number, where nothing is compared.
+    0 times a constant that stands for infinity is 0. The product of 0 and infinity itself is undefined, so nothing is
+    compared there.
     """
     one, other = aligned(one, other)
     data = one.data * other.data % moduli(one.data)

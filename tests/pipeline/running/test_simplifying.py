@@ -86,7 +86,7 @@ def test_a_solution_that_cannot_be_simplified_stays(caplog: pytest.LogCaptureFix
 
     found = readable_solutions([entry(GEMM.named("lost"), LONG), entry(GEMM, LONG)], lost, None, 2, simplified)
     assert list(found) == ["gemm/0"]
-    assert caplog.messages == ["lost: the solution is recorded as it was sampled: the worker is lost"]
+    assert caplog.messages == ["lost: the sampled solution is recorded: the worker is lost"]
     assert readable_solutions([entry(GEMM, found["gemm/0"])], passes, None, 2, simplified) == {}
 
 
@@ -114,4 +114,4 @@ def test_a_simpler_text_that_falls_on_held_out_data_is_not_recorded(caplog: pyte
     judge = Judge()
     found = simplified_solutions(STEP, [scaled, same, fallen], metric, None, judge, 1)
     assert [*found] == ["gemm/0", "fallen"] and judge.texts == [text]
-    assert "scaled: the solution is recorded as it was sampled: simpler, its verdict on held-out" in caplog.text
+    assert "scaled: the sampled solution is recorded: simpler, its verdict on held-out" in caplog.text
