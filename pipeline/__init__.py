@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from pipeline.agent.compiled import save_program
     from pipeline.record.models import load_program
     from pipeline.record.observer import MLflowObserver
-    from pipeline.record.prompt_optimizer import AdaptivePromptOptimizer
     from pipeline.record.verdict_scorer import verdict_scorer
 
-__all__ = ["AdaptivePromptOptimizer", "MLflowObserver", "load_program", "save_program", "verdict_scorer"]
+__all__ = ["MLflowObserver", "load_program", "save_program", "verdict_scorer"]
 _HOMES = {
-    "AdaptivePromptOptimizer": "pipeline.record.prompt_optimizer",
     "MLflowObserver": "pipeline.record.observer",
     "load_program": "pipeline.record.models",
     "save_program": "pipeline.agent.compiled",
