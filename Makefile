@@ -3,7 +3,7 @@
 #   make run                     the main job with its defaults; ARGS="--samples 8" adds options
 #   make test                    the test suite;                 ARGS="-k affine" adds options
 #   make test-all                the slow tests too, and Hypothesis's properties on fresh examples
-#   make lint                    ruff, mypy and the import contracts
+#   make lint                    ruff, mypy, the import contracts and the budget of code lines
 #   make docs                    the documentation as a site in site/, to be opened as files
 #   make audit                   known vulnerabilities of the pinned versions, from the network
 #   make PYTHON=python3.12 run   another Python (3.11 or newer) than python3 for a new .venv
@@ -38,6 +38,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.size --check
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
