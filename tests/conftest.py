@@ -18,8 +18,6 @@ from hypothesis import HealthCheck, settings
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="dspy-cache-")
 atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state-")
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # The processes that tests run in use all cores: more threads wait for one another, at ten times the work.
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -96,7 +96,7 @@ def _evaluated(
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
-        metric = stack.enter_context(lm_session(session.lm, config.verdict_cache, workers, config.language))
+        metric = stack.enter_context(lm_session(session.lm, workers, config.language))
         experience = sampled_once(session, fit, tasks, metric, observers)
         return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused, config.language)
 

@@ -152,7 +152,7 @@ class Stages:
                 else:
                     session = open_program(self.lm, workers, partial(print_message, self.name))
                     language = self.lm.language
-                    with lm_session(session.lm, self.lm.verdict_cache, workers, language) as metric:
+                    with lm_session(session.lm, workers, language) as metric:
                         self._run_on(workers, metric, session, progress)
         except TaskError as error:
             raise UsageError(str(error)) from None

@@ -103,7 +103,7 @@ def measure(name: str, skill: Skill, config: ProgramConfig, tasks: Sequence[Task
     rates: dict[str, Mapping[str, float]] = {}
     with open_workers(config, name) as workers:
         session = open_program(config, workers, partial(print_message, name))
-        with lm_session(session.lm, config.verdict_cache, workers, config.language) as metric:
+        with lm_session(session.lm, workers, config.language) as metric:
             for label, agent in agents.items():
                 print_message(name, f"{counted(len(unseen), 'task')} {label} the skill, {session.lm.model}")
                 rates[label] = _rates(name, replace(session, agent=agent), unseen, metric)

@@ -31,7 +31,6 @@ from pipeline.base.choices import (
     ProposerKind,
     SelectionName,
 )
-from pipeline.base.files import writable_folder
 from pipeline.base.languages import LanguageName
 from pipeline.base.settings import (
     Config,
@@ -155,14 +154,6 @@ class SamplingConfig(ClusterConfig):
         resume="changed",
     )
     seed: Natural = SAMPLING.option(0, "the same seed gives the same answers", "N")
-    verdict_cache: str | None = SAMPLING.option(
-        None,
-        "keep verdicts in this folder, and verify no known program again; several runs may share it. Not for tasks"
-        " that read other files (default: verdicts are kept until the run ends)",
-        "DIR",
-        resume="changed",
-        check=writable_folder,
-    )
 
 
 class BudgetConfig(Config):

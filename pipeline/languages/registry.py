@@ -60,7 +60,7 @@ def _members(protocol: type) -> list[str]:
 
 
 def version(name: str | None) -> str:
-    """What kept verdicts, records and compiled programs name: it changes whenever a verdict may change.
+    """What records and compiled programs name: it changes whenever a verdict may change.
 
     It is the language's own word where it is `Versioned`. Else it is the version of the distribution, if there is one,
     and a digest of the Python files beside the module of the entry point, and below.

@@ -186,9 +186,7 @@ class CompileJob:
             self.recorder.probe.add("probe", probe)
         agent = new_agent(config)
         with (
-            lm_session(
-                self.lms.solving, config.verdict_cache, self.workers, config.language, run_settings(config.language)
-            ) as metric,
+            lm_session(self.lms.solving, self.workers, config.language, run_settings(config.language)) as metric,
             self._dividing() as divide,
         ):
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]

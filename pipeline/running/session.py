@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import dspy
@@ -50,7 +49,6 @@ from pipeline.lms.embedded.engine import SAMPLING, EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.running.gate import Gate
-from pipeline.verification.cache import VerdictStore
 from pipeline.verification.claims import Refusal
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
@@ -317,7 +315,6 @@ def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward
 @contextmanager
 def lm_session(
     lm: dspy.LM,
-    verdict_cache: str | None = None,
     workers: Workers | None = None,
     language: str | None = None,
     settings: PoolSettings | None = None,
@@ -325,22 +322,21 @@ def lm_session(
     """The metric that judges answers in a language; within the context requests go to `lm`.
 
     Answers are verified by workers, which end with the context; the embedded LM answers in as many others.
-    `verdict_cache` is a folder that keeps verdicts between runs; `settings` are of the workers that verify.
+    `settings` are of the workers that verify.
 
     Raises:
         LMUnavailable: The LM can't be used.
         ClusterUnavailable: The cluster is lost.
-        UsageError: A task's own code fails, an optimizer lacks a package, or the folder can't be used.
+        UsageError: A task's own code fails, or an optimizer lacks a package.
     """
     workers = workers or LocalWorkers()
     try:
         with (
             dspy.context(lm=lm, adapter=YAMLAdapter()),
-            VerdictStore(Path(verdict_cache), language) if verdict_cache else nullcontext() as verdicts,
             workers.pool(settings or verification_settings(language=language)) as judges,
             _sampling_workers(lm, workers),
         ):
-            yield Metric(judges, verdicts, registry.find(language))
+            yield Metric(judges, registry.find(language))
             # Workers that are still busy were abandoned, as after an interrupt.
             judges.kill_workers()
     except UnavailableError as error:

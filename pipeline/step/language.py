@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+import step_runtime
 from pipeline.actions.advice import Advice, advise
 from pipeline.actions.price_program import cost_of, draw_program, pytest_script
 from pipeline.actions.write_skill import Skill, make_skill
@@ -22,7 +28,6 @@ from pipeline.rewriting.simplification import annotated, same_graph, simplified
 from pipeline.splitting.division import Divider, dividing
 from pipeline.step.classes import task_class
 from pipeline.verification import checking, worker
-from pipeline.verification.cache import verifier_version
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pricing import Pricing, answer_cost
 from pipeline.verification.workers import Workers
@@ -64,10 +69,14 @@ class Step:
         "judge": worker.judge, "stress": worker.stress, "check": checking.check, "hold_out": worker.hold_out,
     }  # fmt: skip
 
-    @property
+    @cached_property
     def version(self) -> str:
         """A digest of the language's code, and of Python's and torch's versions."""
-        return verifier_version()
+        digest = hashlib.sha256(f"{platform.python_version()} {torch.__version__} {platform.machine()}".encode())
+        root = Path(step_runtime.__file__).parent
+        for path in sorted(root.rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}".encode() + path.read_bytes())
+        return digest.hexdigest()[:16]
 
     def task(self, text: str, name: str, source: str) -> Task:
         """The task of a YAML text, without includes.

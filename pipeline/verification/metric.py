@@ -18,7 +18,6 @@ import dspy
 
 from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
-from pipeline.verification.cache import VerdictStore
 from pipeline.verification.judging import call_of, judging_of
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import WorkerKilled, verdict_of
@@ -45,17 +44,13 @@ class Metric:
     Args:
         executor: Where programs are verified, such as a `worker.verification_pool`, or any other whose workers have
             this package; None for one thread of this process, which a task's function that hangs would block.
-        store: Verdicts of earlier runs, to which this one's are added.
         language: Of the programs; None for the default.
     """
 
-    def __init__(
-        self, executor: Executor | None = None, store: VerdictStore | None = None, language: Language | None = None
-    ) -> None:
+    def __init__(self, executor: Executor | None = None, language: Language | None = None) -> None:
         self.language = language or registry.find(None)
         self._judge = judging_of(self.language)
         self.executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
-        self._store = store
         self._lock = threading.Lock()
         self._answers: dict[tuple[str, str, str], Future[Any]] = {}
 
@@ -107,7 +102,7 @@ class Metric:
 
     def _judged(self, task: Task, text: str) -> tuple[Verdict, bool]:
         """The verdict on a text, and whether it was reached now."""
-        future, fresh = self._asked("judge", self._judge, task, text, self._stored)
+        future, fresh = self._asked("judge", self._judge, task, text)
         try:
             verdict = verdict_of(future, self.language.stages)
         except WorkerKilled:
@@ -116,38 +111,22 @@ class Metric:
                 if self._answers.get(key) is future:
                     del self._answers[key]
             raise
-        if fresh and self._store is not None:
-            self._store.put(task.statement, text, verdict)
         return verdict, fresh
 
     def _asked(
-        self,
-        what: str,
-        called: tuple[Callable[..., Any], tuple[str, ...]],
-        task: Task,
-        text: str,
-        stored: Callable[[str, str], Future[Any] | None] = lambda *_: None,
+        self, what: str, called: tuple[Callable[..., Any], tuple[str, ...]], task: Task, text: str
     ) -> tuple[Future[Any], bool]:
         """A worker's answer to a call about a program, and whether the call is made now."""
         content = task.statement
         key = (what, content, text)
         with self._lock:
-            known = self._answers.get(key) or stored(content, text)
+            known = self._answers.get(key)
             call, settings = called
             future = known or self.executor.submit(call, task.name, content, text, *settings)
             self._answers[key] = future
             if len(self._answers) > MAX_VERDICTS:
                 del self._answers[next(iter(self._answers))]
         return future, known is None
-
-    def _stored(self, content: str, text: str) -> Future[Verdict] | None:
-        """What an earlier run found."""
-        verdict = self._store.get(content, text) if self._store else None
-        if verdict is None:
-            return None
-        future: Future[Verdict] = Future()
-        future.set_result(verdict)
-        return future
 
 
 def _reward(task: Task, text: str, verdict: Verdict, seconds: float) -> Reward:

@@ -10,7 +10,6 @@ from pipeline import load_program
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import UsageError
-from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric
 from signatures import YAMLAdapter, extract_program
 from signatures.extract import sections
@@ -56,18 +55,17 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_text_has_a_verdict(name: str, tmp_path: Path) -> None:
-    """By the verifier, by the metric, and kept on disk: the same, at one of the seven stages."""
+def test_every_text_has_a_verdict(name: str) -> None:
+    """By the verifier and by the metric: the same, at one of the seven stages."""
     text = TEXTS[name]
     verdict = Verifier(TASK).verify(text)
     assert not verdict.passed
     assert verdict.stage in STAGES[:4]
     assert all(diagnostic.code != "internal" for diagnostic in verdict.diagnostics)
-    with VerdictStore(tmp_path) as store:
-        metric = Metric(None, store)
-        for example in (TEXTS["nothing"], text, PLAIN):
-            reward = metric(dspy.Example(task=TASK), dspy.Prediction(impl=example))
-            assert bool(reward) == (example == PLAIN)
+    metric = Metric()
+    for example in (TEXTS["nothing"], text, PLAIN):
+        reward = metric(dspy.Example(task=TASK), dspy.Prediction(impl=example))
+        assert bool(reward) == (example == PLAIN)
     assert graph_key(text, TASK) != graph_key(PLAIN, TASK)
     assert isinstance(extract_program(text), str)
     assert isinstance(printable(text), str)

@@ -1,20 +1,13 @@
-"""No text gets the verdict on another program: by the metric, by kept verdicts, in whichever order they come."""
+"""No text gets the verdict on another program, in whichever order they come."""
 
-import contextlib
 import random
-import sqlite3
-from pathlib import Path
 
 import dspy
 import pytest
 
-from pipeline.base.errors import UsageError
-from pipeline.verification.cache import VerdictStore, user_key
 from pipeline.verification.metric import Metric
 from step_runtime import Verifier, loads_task
-from step_runtime.base.errors import Diagnostic
 from step_runtime.language.equivalence import canonical_key
-from step_runtime.verification.verify import Verdict
 from tests.support.text_edits import compare, graph_key, pairs
 
 TASK = loads_task(
@@ -111,108 +104,6 @@ def test_control_a_right_program_passes_whatever_came_before(name: str) -> None:
     for text in [*WRONG.values(), SAME[name]]:
         assert judge(metric, text) == alone(text)
     assert judge(metric, SAME[name])[0]
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_kept_verdict_is_found_for_its_own_program_alone(name: str, tmp_path: Path) -> None:
-    """In a later run too."""
-    with VerdictStore(tmp_path) as store:
-        judge(Metric(None, store), PLAIN)
-    with VerdictStore(tmp_path) as store:
-        assert judge(Metric(None, store), WRONG[name]) == alone(WRONG[name])
-        assert judge(Metric(None, store), PLAIN)[0]
-
-
-FORGED = {
-    "another verdict": """UPDATE verdicts SET verdict = '{"passed":true,"stage":null,"diagnostics":[],"seconds":1}'""",
-    "no signature": "UPDATE verdicts SET mac = ''",
-    "a number for a signature": "UPDATE verdicts SET mac = 1",
-    "nothing for a verdict": "UPDATE verdicts SET verdict = NULL",
-    "bytes for a verdict": "UPDATE verdicts SET verdict = x'80'",
-}
-
-
-@pytest.mark.parametrize("name", FORGED)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_changed_entry_is_not_believed(name: str, tmp_path: Path) -> None:
-    """What somebody else wrote into the folder decides nothing."""
-    with VerdictStore(tmp_path) as store:
-        judge(Metric(None, store), "return E1")
-        store._database.execute(FORGED[name])
-    with VerdictStore(tmp_path) as store:
-        assert judge(Metric(None, store), "return E1") == alone("return E1")
-
-
-def test_a_changed_entry_costs_one_warning(tmp_path: Path) -> None:
-    """However many there are."""
-    failed = Verdict(False, "value", (Diagnostic("value", "value", "differs"),))
-    with VerdictStore(tmp_path) as store:
-        for key in "ab":
-            store.put("task", key, failed)
-        store._database.execute("UPDATE verdicts SET mac = 'another'")
-        with pytest.warns(UserWarning, match="changed by someone else") as caught:
-            assert [store.get("task", key) for key in "ab"] == [None, None]
-        assert len(caught) == 1
-        store.put("task", "a", failed)
-        assert store.get("task", "a") == failed  # the control: written again, it is believed
-
-
-PLANTED = {
-    "a view without end": "CREATE VIEW verdicts AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
-    " SELECT 'k' AS key, n AS verdict, 'm' AS mac FROM r",
-    "a computed column": "CREATE TABLE verdicts (key TEXT PRIMARY KEY, verdict TEXT AS (hex(zeroblob(1000000000))),"
-    " mac TEXT)",
-    "a trigger": "CREATE TABLE verdicts (key TEXT PRIMARY KEY, verdict TEXT, mac TEXT) WITHOUT ROWID; CREATE TRIGGER t"
-    " AFTER INSERT ON verdicts BEGIN DELETE FROM verdicts; END",
-}
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_database_does_not_run(name: str, tmp_path: Path) -> None:
-    """It is refused before anything is looked up; the control is a database that was written here."""
-    for _ in range(2):
-        with VerdictStore(tmp_path) as store:
-            assert store.get("task", "program") is None
-    [path] = tmp_path.glob("*.db")
-    path.unlink()
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.executescript(PLANTED[name])
-    with pytest.raises(UsageError, match="it holds something else than verdicts; move it away"):
-        VerdictStore(tmp_path)
-
-
-def test_an_entry_cannot_be_copied_to_another_program(tmp_path: Path) -> None:
-    """A signature is of one row."""
-    with VerdictStore(tmp_path) as store:
-        store.put("task", "right", Verdict(True))
-        store.put("task", "wrong", Verdict(False, "value"))
-        rows = dict(store._database.execute("SELECT verdict, key FROM verdicts").fetchall())
-        right, wrong = (next(key for verdict, key in rows.items() if word in verdict) for word in ("true", "false"))
-        copy = "UPDATE verdicts SET (verdict, mac) = (SELECT verdict, mac FROM verdicts WHERE key = ?) WHERE key = ?"
-        store._database.execute(copy, [right, wrong])
-        with pytest.warns(UserWarning, match="changed by someone else"):
-            assert store.get("task", "wrong") is None
-        assert store.get("task", "right") == Verdict(True)
-
-
-def test_another_user_s_verdicts_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key is of the user, and for the user alone to read."""
-    with VerdictStore(tmp_path / "kept") as store:
-        store.put("task", "key", Verdict(True))
-    assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    with VerdictStore(tmp_path / "kept") as store:
-        assert store.get("task", "key") is None
-    assert (tmp_path / "other" / "adaptive-step" / "verdicts.key").stat().st_mode & 0o777 == 0o600
-    assert user_key() == user_key()
-
-
-def test_an_unsigned_database_is_not_read(tmp_path: Path) -> None:
-    """One of an earlier form that lies in the folder is left alone."""
-    with sqlite3.connect(tmp_path / "verdicts-old.db") as database:
-        database.execute("CREATE TABLE verdicts (key TEXT, text TEXT, verdict TEXT)")
-    with VerdictStore(tmp_path) as store:
-        assert store.get("task", "key") is None
 
 
 def test_no_verdict_depends_on_what_was_verified_before() -> None:

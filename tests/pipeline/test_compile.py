@@ -248,7 +248,6 @@ def test_bad_usage_and_bad_files_are_reported_in_one_line(
         (("adaptive", "--tasks", str(folder / "double.yaml"), str(twice)), "a second task named 'double'"),
         (("adaptive", "-o", str(tmp_path / "no" / "x.json")), "--output: there is no folder"),
         (("adaptive", "-o", str(tmp_path)), "--output: can't write the file"),
-        (("adaptive", "--verdict-cache", str(broken)), "--verdict-cache: "),
     ]
     for argv, reported in cases:
         answering.refuses(run, argv, reported, capsys)

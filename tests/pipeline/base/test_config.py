@@ -14,7 +14,7 @@ from pipeline.base.errors import UsageError
 from pipeline.base.settings import Config, Option
 
 CHANGEABLE = {
-    *("api_base", "timeout", "batch_n", "threads", "verdict_cache", "cluster", "cluster_timeout"),
+    *("api_base", "timeout", "batch_n", "threads", "cluster", "cluster_timeout"),
     *("max_iterations", "max_tokens_total", "max_usd", "max_minutes", "register_as"),
     "price",
 }

@@ -17,7 +17,7 @@ from tests.support.scripted_runs import TASK
 OPTIONS = {
     "optimizer": "adaptive", "lm": "embedded", "api_base": None, "max_tokens": 4096, "timeout": 600.0, "batch_n": 1,
     "guardian": "gated", "proposer": "predict", "refine": 0, "no_ir": False, "reflection_lm": None, "samples": 2,
-    "temperatures": [0.4, 0.7], "granularity": 3, "threads": 2, "seed": 5, "verdict_cache": None,
+    "temperatures": [0.4, 0.7], "granularity": 3, "threads": 2, "seed": 5,
     "max_iterations": None, "max_tokens_total": None, "max_usd": None, "max_minutes": 1.5,
 }  # fmt: skip
 """As recorded by `pipeline.compile` of version 0.1.0 before its options were a config."""
@@ -41,7 +41,7 @@ def test_a_request_recorded_earlier_is_read_and_written_the_same() -> None:
 def test_options_added_since_have_their_defaults() -> None:
     """A run recorded before an option existed ran as its default does."""
     content = json.loads(recorded())
-    del content["options"]["batch_n"], content["options"]["verdict_cache"]
+    del content["options"]["batch_n"]
     assert Request.from_json(json.dumps(content)).config == RunConfig.model_validate(OPTIONS)
 
 

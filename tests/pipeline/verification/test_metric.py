@@ -10,19 +10,16 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from pipeline.verification import cache
-from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import verification_pool
-from step_runtime.base.errors import Diagnostic, Span, TaskError
-from step_runtime.verification.verify import Verdict, verify
+from step_runtime.base.errors import TaskError
+from step_runtime.verification.verify import verify
 from tests.support.processes import LIMIT
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, WRONG, task
 
@@ -191,55 +188,6 @@ def test_a_reference_that_hangs_costs_a_verdict_too(pool: WorkerPool) -> None:
     output = bad.outputs[0].model_copy(update={"data_transform": ["while True: pass\ninput_data['E0']"]})
     reward = judge(Metric(pool), RIGHT, dspy.Example(task=bad.model_copy(update={"outputs": [output]})))
     assert reward.codes == ["time-limit"]
-
-
-def test_verdicts_are_found_again_in_another_run(tmp_path: Path) -> None:
-    """Nothing is verified twice, and all is reported as before."""
-    store = VerdictStore(tmp_path)
-    first = [judge(Metric(None, store), impl) for impl in (RIGHT, WRONG, REUSING, BROKEN)]
-    store.close()
-    again = VerdictStore(tmp_path)
-    with Counting(1) as executor:
-        metric = Metric(executor, again)
-        second = [judge(metric, impl) for impl in (RIGHT, WRONG, REUSING, BROKEN)]
-        assert executor.count == 0
-        judge(metric, ILL_TYPED)
-        assert executor.count == 1
-    again.close()
-    assert [(r.score, r.stage, r.feedback) for r in first] == [(r.score, r.stage, r.feedback) for r in second]
-    assert [r.seconds for r in second] == [0.0] * 4
-
-
-def test_verdicts_of_other_code_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed verifier starts again."""
-    store = VerdictStore(tmp_path)
-    judge(Metric(None, store), RIGHT)
-    store.close()
-    monkeypatch.setattr(cache, "verifier_version", lambda: "another")
-    other = VerdictStore(tmp_path)
-    with Counting(1) as executor:
-        judge(Metric(executor, other), RIGHT)
-        assert executor.count == 1
-    other.close()
-
-
-def test_runs_share_a_folder_at_once(tmp_path: Path) -> None:
-    """Two stores write and read the same verdicts, from several threads each."""
-    stores = [VerdictStore(tmp_path) for _ in range(2)]
-    verdict = Verdict(False, "value", (Diagnostic("value", "value", "differs", Span(1, 2, 3, 4), ("where",), "hint"),))
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda n: stores[n % 2].put("task", str(n // 2), verdict), range(400)))
-    assert all(store.get("task", str(n)) == verdict for n in range(200) for store in stores)
-    for store in stores:
-        store.close()
-
-
-def test_verdicts_that_depend_on_the_machine_are_not_kept(tmp_path: Path) -> None:
-    """A faster one may do what this one could not in time."""
-    store = VerdictStore(tmp_path)
-    store.put("task", "key", Verdict(False, "run", (Diagnostic("run", "time-limit", "too long"),)))
-    assert store.get("task", "key") is None
-    store.close()
 
 
 def test_only_the_latest_verdicts_are_kept(metric: Metric, executor: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
