@@ -20,9 +20,8 @@ class AdaptiveFewShot(DrivenOptimizer):
             further fields to record. Called in several threads at once, right after each sample.
         num_samples: Samples per task and temperature.
         granularity: The number m of levels of difficulty.
-        selection: What to show next: `adaptive` (the paper's β, hardest level first), `everything`, `hard-first`,
-            `easy-first`, `random`; to each task its own, `similar`, `mmr`, `coverage`, `utility`, `hybrid`; nothing,
-            `none`, `resample`; or your own `Selection`.
+        selection: What to show next: `adaptive` (the paper's β, hardest level first), `everything`, `random`; to each
+            task its own, `coverage`; nothing, `none`, `resample`; or your own `Selection`.
         **options: `temperatures` ((0.4, 0.7, 1.0)), `threads` (8), `seed` (0), `budget`, `domain`, `observers` and
             others, as in `optimizers.driver.Driver`.
 

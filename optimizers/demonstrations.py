@@ -182,10 +182,6 @@ class ShownDemos:
     own_programs: Mapping[str, dspy.Module] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def keys(self, task: TaskExample) -> tuple[str, ...]:
-        """The keys of the demonstrations that a task is shown."""
-        return tuple(self.reasons[task.key]) if task.key in self.reasons else entry_keys(self.demos)
-
 
 @dataclass(frozen=True)
 class DemoFitter:
@@ -231,18 +227,8 @@ class DemoFitter:
         count = fitting(program, self.names, demos[:count], examples, window) if tasks else 0
         return ShownDemos(demos[:count], demos[count:][::-1])
 
-    def show(
-        self,
-        program: dspy.Module,
-        demo_set: DemoSet,
-        tasks: Sequence[TaskExample],
-        known: Sequence[Entry],
-        window: Window,
-    ) -> ShownDemos:
-        """Sets what fits; demonstrations chosen per task are set in copies of the program, and their union in it.
-
-        A choice per task is made from the entries `known`.
-        """
+    def show(self, program: dspy.Module, demo_set: DemoSet, tasks: Sequence[TaskExample], window: Window) -> ShownDemos:
+        """Sets what fits; demonstrations chosen per task are set in copies of the program, and their union in it."""
         if demo_set.select is None:
             shown = self.fit(program, demo_set.demos, tasks, window)
             self.set(program, shown.demos)
@@ -253,13 +239,14 @@ class DemoFitter:
         reasons: dict[str, dict[str, str]] = {}
         limits = [limit for limit in (self.budget.context, self.budget.demo_tokens) if limit is not None]
         for task in tasks:
-            own = self.fit(program, demo_set.select(task, known, min(limits, default=None)), [task], window)
+            picks = demo_set.select(task, min(limits, default=None))
+            own = self.fit(program, [pick.entry for pick in picks], [task], window)
             kept |= {entry.task_key: entry for entry in own.demos}
             left_out |= {entry.task_key: entry for entry in own.left_out}
             programs[task.key] = copy_program(program)
             self.set(programs[task.key], own.demos)
-            why = demo_set.reason
-            reasons[task.key] = {entry.task_key: why(task, entry) if why else "" for entry in own.demos}
+            why = {pick.entry.task_key: pick.reason for pick in picks}
+            reasons[task.key] = {entry.task_key: why[entry.task_key] for entry in own.demos}
         union = hardest_first(kept.values())
         self.set(program, union)
         return ShownDemos(union, [entry for key, entry in left_out.items() if key not in kept], programs, reasons)

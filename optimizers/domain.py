@@ -96,7 +96,7 @@ class Domain:
             worse than any. With it the cheapest right answer represents a task, `length` decides among equals, and
             solved tasks are sampled on, so that a cheaper answer may replace theirs.
         closeness: How close an attempt came to being right, 1.0 for a right one: of a task's wrong answers the closest
-            represents it, and the mean over an iteration is what its demonstrations are credited with.
+            represents it.
         divide: Divides a task that an iteration left unsolved into sub-tasks, which are sampled from then on until the
             task is solved; None: tasks are not divided.
     """

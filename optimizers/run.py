@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,14 +25,14 @@ from optimizers.demonstrations import DemoFitter, ShownDemos, copy_program, demo
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
-from optimizers.iteration_counts import IterationCounts, Trials
+from optimizers.iteration_counts import IterationCounts, NearestMisses
 from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.parts import Parts
 from optimizers.prompt_sizes import demo_count, trimmed
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
 from optimizers.solutions import Solutions
-from optimizers.strategies.base import DemoSet, Selection, Trial
+from optimizers.strategies.base import DemoSet, Selection
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +67,11 @@ class Run:
     attempts: AttemptLog = field(default_factory=AttemptLog)
     validation: list[LevelScore] = field(default_factory=list)
     _carried: tuple[str, ...] = ()
-    _trials: Trials = field(init=False)
+    _misses: NearestMisses = field(init=False)
     _parts: Parts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._trials = Trials(self.domain.closeness)
+        self._misses = NearestMisses(self.domain.closeness)
         self._parts = Parts(self.domain, len(self.tasks))
 
     @property
@@ -95,23 +95,14 @@ class Run:
         return self.solutions.unsolved
 
     @property
-    def trials(self) -> Sequence[Trial]:
-        """See `Progress.trials`."""
-        return self._trials.finished
-
-    @property
     def nearest_misses(self) -> Mapping[str, Mapping[str, Any]]:
         """See `Progress.nearest_misses`."""
-        return self._trials.nearest_misses
+        return self._misses.fields
 
     @property
     def max_demo_tokens(self) -> int | None:
         """See `Progress.max_demo_tokens`."""
         return self.budget.demo_tokens
-
-    def structures(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> frozenset[Hashable]:
-        """See `Progress.structures`."""
-        return self.domain.structures(inputs, outputs)
 
     def demo_tokens(self, entry: Entry) -> int:
         """See `Progress.demo_tokens`."""
@@ -213,7 +204,7 @@ class Run:
         shown = self._accepted(index, self._show(demo_set, tasks), tasks)
         window = self.window
         counts, stop = self._sample(index, demo_set, shown, tasks)
-        self._trials.finish_iteration({task.key: shown.keys(task) for task in tasks})
+        self._misses.finish_iteration()
         learned, improved = self._learn_from(index, tasks, counts, window if stop is None else None)
         composed, entered = self._parts.divide(index, self.unsolved, self.solutions)
         solved = [key for key in self.tasks if key in (*learned, *composed)]
@@ -291,7 +282,7 @@ class Run:
             if place and entry_keys(candidate.demos) == entry_keys(candidates[place - 1].demos):
                 continue  # measuring the same demonstrations twice is useless
             # The compiled program shows every task the same.
-            shown = self._show(replace(candidate, select=None, reason=None), tasks)
+            shown = self._show(replace(candidate, select=None), tasks)
             counts, stop = self._sample(-1 - place, candidate, shown, tasks)
             if stop is not None:
                 raise stop
@@ -305,7 +296,7 @@ class Run:
             getattr(observer, event, _ignored)(payload)
 
     def _show(self, demo_set: DemoSet, tasks: Sequence[TaskExample]) -> ShownDemos:
-        return self.fitter.show(self.program, demo_set, tasks, tuple(self.entries.values()), self.window)
+        return self.fitter.show(self.program, demo_set, tasks, self.window)
 
     def _accepted(self, index: int, shown: ShownDemos, tasks: Sequence[TaskExample]) -> ShownDemos:
         """The demonstrations that the LM does not refuse as too long; those chosen per task are not tried."""
@@ -348,7 +339,7 @@ class Run:
             counts.add(attempt)
             self.spending.add(attempt.tokens)
             if index >= 0:
-                self._trials.add(attempt)
+                self._misses.add(attempt)
             self._notify("sample_done", attempt)
 
         taught, window = self._recorded(index), self.window

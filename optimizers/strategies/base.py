@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from optimizers.domain import Domain
 from optimizers.experience import Entry, IterationResult
 from optimizers.sampling import TaskExample
 
 
-class SelectForTask(Protocol):
-    """Chooses demonstrations for one task."""
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A demonstration chosen for a task, and why, in a few words, for the record."""
 
-    def __call__(self, task: TaskExample, experience: Sequence[Entry], token_budget: int | None) -> Sequence[Entry]:
-        """The demonstrations for `task`, hardest first.
+    entry: Entry
+    reason: str = ""
 
-        Args:
-            task: The task that is about to be sampled.
-            experience: D, in task order.
-            token_budget: Tokens that all demonstrations together may have, or else the whole prompt; None for no
-                limit. The run omits, from the end, what exceeds it.
-        """
+
+SelectForTask = Callable[[TaskExample, int | None], Sequence[Pick]]
+"""Chooses the demonstrations for a task that is about to be sampled, hardest first.
+
+The second argument is the tokens that all of them together may have, or else the whole prompt; None for no limit. The
+run omits, from the end, what exceeds it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,6 @@ class DemoSet:
         level: Index j of d_j in its cycle; -1 for a pass without demonstrations.
         cycle: From 1; 0 for a pass before any cycle.
         select: Chooses per task; None: every task is shown `demos`.
-        reason: Why an entry that `select` chose is shown to a task, in a few words, for the record.
     """
 
     label: str
@@ -43,22 +45,6 @@ class DemoSet:
     level: int = -1
     cycle: int = 0
     select: SelectForTask | None = None
-    reason: Callable[[TaskExample, Entry], str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """An iteration of one task.
-
-    Attributes:
-        task_key: The task.
-        demos: Keys of the demonstrations that it was shown.
-        reward: Mean closeness of its scored samples (see `Domain.closeness`), 0 without any.
-    """
-
-    task_key: str
-    demos: tuple[str, ...]
-    reward: float
 
 
 class Progress(Protocol):
@@ -67,6 +53,10 @@ class Progress(Protocol):
     @property
     def entries(self) -> Mapping[str, Entry]:
         """D by task name, in task order; entries of an earlier run's other tasks come first."""
+
+    @property
+    def domain(self) -> Domain:
+        """How tasks and answers are compared."""
 
     @property
     def unsolved(self) -> Sequence[TaskExample]:
@@ -81,10 +71,6 @@ class Progress(Protocol):
         """The finished iterations, in order."""
 
     @property
-    def trials(self) -> Sequence[Trial]:
-        """The demonstrations and results of every task in every finished iteration, in order."""
-
-    @property
     def nearest_misses(self) -> Mapping[str, Mapping[str, Any]]:
         """By task, the fields of its best wrong answer in the finished iterations; tasks without one are absent."""
 
@@ -95,9 +81,6 @@ class Progress(Protocol):
     @property
     def seed(self) -> int:
         """The run's seed, from which a strategy derives everything random."""
-
-    def structures(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> frozenset[Hashable]:
-        """The features by which tasks and answers are compared (see `Domain.structures`)."""
 
     def demo_tokens(self, entry: Entry) -> int:
         """Estimated size of the entry's demonstration in a prompt, in tokens."""

@@ -9,28 +9,16 @@ from optimizers.errors import UnknownSelectionError
 from optimizers.strategies.adaptive import Adaptive
 from optimizers.strategies.base import Selection
 from optimizers.strategies.coverage import Coverage
-from optimizers.strategies.easy_first import EasyFirst
 from optimizers.strategies.everything import Everything
-from optimizers.strategies.hard_first import HardFirst
-from optimizers.strategies.hybrid import Hybrid
-from optimizers.strategies.mmr import MaximalMarginalRelevance
 from optimizers.strategies.none import NoDemonstrations, Resample
 from optimizers.strategies.random_choice import RandomChoice
-from optimizers.strategies.similar import Similar
-from optimizers.strategies.utility import Utility
 
 SELECTIONS: Mapping[str, Callable[[int], Selection]] = MappingProxyType(
     {
         "adaptive": Adaptive,
         "everything": lambda granularity: Everything(),
-        "hard-first": lambda granularity: HardFirst(),
-        "easy-first": EasyFirst,
         "random": RandomChoice,
-        "similar": lambda granularity: Similar(),
-        "mmr": lambda granularity: MaximalMarginalRelevance(),
         "coverage": lambda granularity: Coverage(),
-        "utility": lambda granularity: Utility(),
-        "hybrid": Hybrid,
         "none": lambda granularity: NoDemonstrations(),
         "resample": lambda granularity: Resample(),
     }

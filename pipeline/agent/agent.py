@@ -12,7 +12,7 @@ Beyond the paper, a refiner may repair a program that fails verification.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,8 +24,9 @@ from optimizers import Budget
 from optimizers.context_window import Window
 from optimizers.demonstrations import DemoFitter, ShownDemos, set_demos
 from optimizers.metering import replace_lms
-from optimizers.per_query import DemoPool, Solved
 from optimizers.sampling import TaskExample
+from optimizers.strategies.base import DemoSet
+from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.proposer import DEMONSTRATED, Proposer
 from pipeline.agent.refiner import ProgramVerifier, Refiner
@@ -195,8 +196,10 @@ class Agent(dspy.Module):
         plain, names = self.bare(), demonstrated_predictors(self)
         queries = [TaskExample(index, each.task.name, each) for index, each in enumerate(examples(tasks))]
         with dspy.context(adapter=YAMLAdapter()):
-            demo_set = self.pool.demo_set(Solved(plain, names, language_domain(self.language)))
-            return DemoFitter(names, budget or Budget()).show(plain, demo_set, queries, (), window or Window())
+            fitter = DemoFitter(names, budget or Budget())
+            chooser = self.pool.chooser(language_domain(self.language), partial(fitter.tokens, plain))
+            demo_set = DemoSet(self.pool.name, select=chooser.for_task)
+            return fitter.show(plain, demo_set, queries, window or Window())
 
     def bare(self) -> Agent:
         """A copy that shows nothing, and has nothing to choose from."""

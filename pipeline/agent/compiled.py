@@ -20,7 +20,7 @@ import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from optimizers import Entry, TokenCount
-from optimizers.per_query import DemoPool, per_task
+from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
@@ -69,11 +69,10 @@ class SavedDemonstration(_Saved):
 
 
 class SavedSolution(SavedDemonstration):
-    """A solved task that may be shown, with the LM's right answers, and what showing it has helped."""
+    """A solved task that may be shown, with the number of the LM's right answers."""
 
     successes: int = Field(ge=0, le=_MOST_TOKENS)
     samples: int = Field(ge=1, le=_MOST_TOKENS)
-    utility: float = Field(default=0.0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _is_possible(self) -> SavedSolution:
@@ -85,7 +84,6 @@ class SavedSolution(SavedDemonstration):
 class SavedPool(_Saved):
     """The solved tasks of which each task is shown those that suit it, in `tokens` at most."""
 
-    selection: Literal["similar", "mmr", "coverage", "utility", "hybrid"]
     tokens: int | None = Field(default=None, ge=1, le=_MOST_TOKENS)
     solutions: list[SavedSolution]
 
@@ -277,11 +275,10 @@ def _saved_pool(agent: Agent, pool: DemoPool) -> SavedPool:
             **_saved_demonstration({**entry.inputs, **entry.outputs}, list(fields)).model_dump(),
             successes=entry.successes,
             samples=entry.samples,
-            utility=pool.utilities.get(entry.task_key, 0.0),
         )
         for entry in pool.entries
     ]
-    return SavedPool(selection=pool.name, tokens=pool.tokens, solutions=solutions)
+    return SavedPool(tokens=pool.tokens, solutions=solutions)
 
 
 def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
@@ -293,8 +290,7 @@ def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
         fields = dict(_loaded(solution, f"{where}[{index}]", signature, agent.language))
         inputs, unsaid = {"task": fields.pop("task")}, (0.0, 0, 0.0, 0, TokenCount())
         entries.append(Entry(solution.name, inputs, fields, solution.successes, solution.samples, *unsaid))
-    utilities = {each.name: each.utility for each in saved.solutions}
-    return DemoPool(per_task(saved.selection), tuple(entries), utilities, saved.tokens)
+    return DemoPool(tuple(entries), saved.tokens)
 
 
 def _pool_predictor(agent: Agent) -> dspy.Predict:

@@ -171,10 +171,8 @@ class LearningConfig(Config):
     selection: SelectionName = SAMPLING.option(
         SELECTIONS[0],
         "the solved tasks that `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of"
-        " difficulty, the hardest first; `everything`; `hard-first`; `easy-first`; `random`. For each task:"
-        " `similar`, the nearest solved tasks; `mmr`, near tasks that differ; `coverage`, tasks that together have its"
-        " structures; `utility`, tasks that helped before; `hybrid`, coverage and utility within the levels. The"
-        " control: `resample` shows no task, and samples unsolved tasks again until a limit",
+        " difficulty, the hardest first; `everything`; `random`. For each task its own: `coverage`, tasks that together"
+        " have its structures. The control: `resample` shows no task, and samples unsolved tasks again until a limit",
     )
     demo_tokens: Count | None = SAMPLING.option(
         None, "estimated tokens of all demonstrations in a prompt, at most (default: no limit)", "N"

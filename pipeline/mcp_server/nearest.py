@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from optimizers.strategies.structure import Weights
+from optimizers.strategies.coverage import Weights
 from pipeline.agent.domain import structures
 from pipeline.agent.proposer import shipped_examples
 from pipeline.base.paths import DOCS
@@ -53,7 +53,7 @@ class Example:
 def nearest(task: Task, examples: Iterable[Example]) -> list[Example]:
     """The examples by their similarity to a task, the nearest first; those of the same task are left out.
 
-    Similarity is the weighted Jaccard index of structures, as in `optimizers.strategies.similar`.
+    Similarity is the weighted Jaccard index of structures.
     """
     others = [each for each in examples if each.solved.task.without_impl() != task.without_impl()]
     query = structures({"task": task}, None)

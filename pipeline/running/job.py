@@ -20,10 +20,8 @@ from optimizers.baselines import Baseline
 from optimizers.context_window import Window
 from optimizers.domain import Divide, Division
 from optimizers.held_out import HoldOut
-from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import longest_prompt
-from optimizers.strategies.per_task import PerTask
-from optimizers.strategies.registry import make_selection
+from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import SavedNeeds, save_program
 from pipeline.agent.domain import examples, language_domain
@@ -225,9 +223,8 @@ class CompileJob:
                 bounds = task_bounds(metric.executor, request.tasks, config.objective)
                 self.recorder.log_costs(config.objective, compiled.experience, bounds)
             self._simplify_solutions(compiled.experience, metric, cost, hold_out)
-            if config.optimizer == "adaptive" and isinstance(selection := make_selection(config.selection), PerTask):
-                domain = language_domain(config.language)
-                compiled.pool = DemoPool.of(compiled.experience, selection, domain, config.demo_tokens)
+            if config.optimizer == "adaptive" and config.selection == "coverage":
+                compiled.pool = DemoPool.of(compiled.experience, config.demo_tokens)
             return compiled
 
     @contextmanager

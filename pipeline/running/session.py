@@ -23,8 +23,8 @@ from optimizers import (
 from optimizers.context_window import Window
 from optimizers.demonstrations import ShownDemos
 from optimizers.errors import UnavailableError, one_line
-from optimizers.per_query import DemoPool
 from optimizers.prompt_sizes import demo_count, trimmed
+from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import examples, language_domain
@@ -134,7 +134,7 @@ def fitted(session: ProgramSession, tasks: Sequence[Task]) -> Fitted:
     notes = [temperature_note(session.lm.model)]
     if agent.pool:
         shown, many = agent.shown(tasks, budget(config), window), counted(len(agent.pool.entries), "solved task")
-        notes.append(f"each task is shown its own choice of {many}, by `{agent.pool.name}`")
+        notes.append(f"each task is shown its own choice of {many}")
         return Fitted(agent.bare(), "; ".join(filter(None, notes)), agent.pool, shown)
     with dspy.context(adapter=YAMLAdapter()):
         fit: Any = trimmed(agent, examples(tasks), window, config.max_demos)

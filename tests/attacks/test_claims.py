@@ -86,7 +86,7 @@ def test_the_solutions_of_a_pool_are_possible(counts: list[tuple[int, int]], tmp
 
     def load(counts: list[tuple[int, int]]) -> Agent:
         pooled = [{**shown, "successes": right, "samples": samples} for right, samples in counts]
-        content["pool"] = {"selection": "similar", "tokens": None, "solutions": pooled}
+        content["pool"] = {"tokens": None, "solutions": pooled}
         (tmp_path / "q.json").write_text(json.dumps(content))
         return load_program(tmp_path / "q.json")
 

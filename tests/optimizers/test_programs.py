@@ -232,7 +232,7 @@ def failing(*_: Any) -> Any:
     [
         {"domain": {"grouping_key": failing}}, {"domain": {"length": failing}}, {"domain": {"confirm": failing}},
         {"domain": {"cost": failing}}, {"domain": {"closeness": failing}},
-        {"domain": {"structures": failing}, "selection": "similar"}, {"observers": [Angry("iteration_finished")]},
+        {"domain": {"structures": failing}, "selection": "coverage"}, {"observers": [Angry("iteration_finished")]},
         {"observers": [Angry("sample_done")]}, {"observers": [Angry("run_finished")]},
     ],
     ids=lambda options: str(list(options.get("domain", options))),

@@ -15,8 +15,7 @@ from optimizers import Domain, MetricError
 from optimizers.attempt import Attempt
 from optimizers.call_seeds import derive_seed
 from optimizers.completion_batches import BatchMember, CompletionBatches
-from optimizers.iteration_counts import Trials
-from optimizers.strategies.base import Trial
+from optimizers.iteration_counts import NearestMisses
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, learn, some
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -270,20 +269,19 @@ FIRST = [
 
 
 def test_the_closest_wrong_answer_represents_a_task() -> None:
-    """An attempt without an answer counts for nothing; the mean reward is over scored ones."""
+    """An attempt without an answer counts for nothing."""
     for seed in range(5):
-        trials = Trials(closeness)
+        misses = NearestMisses(closeness)
         for each in random.Random(seed).sample(FIRST, len(FIRST)):
-            trials.add(each)
-        assert trials.nearest_misses == {} and trials.finished == [], "nothing changes within an iteration"
-        trials.finish_iteration({"a": ("x",), "b": (), "c": ()})
-        assert trials.nearest_misses == {"a": {"answer": "near"}}
-        assert trials.finished == [Trial("a", ("x",), 0.55), Trial("b", (), 0.0), Trial("c", (), 0.0)]
+            misses.add(each)
+        assert misses.fields == {}, "nothing changes within an iteration"
+        misses.finish_iteration()
+        assert misses.fields == {"a": {"answer": "near"}}
 
 
 def test_a_later_miss_replaces_one_that_is_not_closer() -> None:
-    trials = Trials(closeness)
+    misses = NearestMisses(closeness)
     for score, text, expected in ((0.5, "one", "one"), (0.5, "two", "two"), (0.4, "three", "two")):
-        trials.add(attempt("a", score, text))
-        trials.finish_iteration({"a": ()})
-        assert trials.nearest_misses["a"] == {"answer": expected}
+        misses.add(attempt("a", score, text))
+        misses.finish_iteration()
+        assert misses.fields["a"] == {"answer": expected}

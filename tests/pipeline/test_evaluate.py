@@ -156,7 +156,7 @@ def test_each_task_is_shown_its_own_choice_of_what_a_run_solved(
     """A run that chooses per task writes its solutions; the record and both commands say which were shown, and why."""
     common = ["--samples", "4", "--threads", "2", "--temperatures", "0.7", "--json"]
     program, tasks = str(tmp_path / "c.json"), [str(folder / f"{name}.yaml") for name in ("double", "halve")]
-    learning = ["--optimizer", "adaptive", "--selection", "similar", "--max-iterations", "2", "--tasks", *tasks]
+    learning = ["--optimizer", "adaptive", "--selection", "coverage", "--max-iterations", "2", "--tasks", *tasks]
     assert run_command(compiling.NAME, compiling.main, [*learning, "-o", program, *common]) == 0
     capsys.readouterr()
     for options, right, demonstrations in (([], 4, ["double"]), (["--max-demos", "0"], 1, [])):

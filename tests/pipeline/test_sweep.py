@@ -34,10 +34,10 @@ def test_a_bad_file_is_one_line(
 ) -> None:
     """Also where a combination of settings is wrong; nothing is asked."""
     (spec := tmp_path / "bad.yaml").write_text(
-        f"base: {{optimizer: none, tasks: [{folder}]}}\nsweep:\n  selection: [adaptive, similar]\n"
+        f"base: {{optimizer: none, tasks: [{folder}]}}\nsweep:\n  selection: [adaptive, coverage]\n"
     )
     assert run_command(command.NAME, command.main, [str(spec)]) == 2
     err = capsys.readouterr().err
     reason = "--selection: `none` does not select demonstrations; omit the option"
-    assert err == f"pipeline.sweep: {spec}: selection=similar: {reason}\n"
+    assert err == f"pipeline.sweep: {spec}: selection=coverage: {reason}\n"
     assert engine.calls == 0

@@ -7,8 +7,8 @@ may choose demonstrations per task, within the tokens of a prompt; the run asks 
 from collections.abc import Iterator, Sequence
 
 from optimizers import Budget, DemoSet, Progress, Selection
-from optimizers.experience import Entry
 from optimizers.sampling import TaskExample
+from optimizers.strategies.base import Pick
 from tests.support.scripted_program import Heard, ScriptedEngine, learn, story
 
 
@@ -57,13 +57,13 @@ class PerTask(Newest):
     def __init__(self) -> None:
         self.budgets = []
 
-    def select(self, task: TaskExample, experience: Sequence[Entry], token_budget: int | None) -> Sequence[Entry]:
-        self.budgets.append(token_budget)
-        return [entry for entry in experience if entry.task_key[0] in task.key]
-
     def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        def select(task: TaskExample, token_budget: int | None) -> Sequence[Pick]:
+            self.budgets.append(token_budget)
+            return [Pick(entry) for entry in progress.entries.values() if entry.task_key[0] in task.key]
+
         yield DemoSet("None")
-        yield DemoSet("own_1", select=self.select, level=0, cycle=1)
+        yield DemoSet("own_1", select=select, level=0, cycle=1)
 
 
 def test_a_strategy_may_show_every_task_demonstrations_of_its_own() -> None:

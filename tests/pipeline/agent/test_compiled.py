@@ -14,7 +14,7 @@ import dspy
 import pytest
 
 from optimizers import Entry, TokenCount
-from optimizers.per_query import DemoPool, per_task
+from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.choices import GuardianMode
@@ -45,7 +45,7 @@ def with_pool(*names: str) -> Agent:
     agent = compiled("none")
     entries = [Entry(name, {"task": task(name)}, {"impl": RIGHT}, n, 2, 0.7, 0, 0.7, 0, TokenCount())
                for n, name in enumerate(names)]  # fmt: skip
-    agent.pool = DemoPool(per_task("utility"), tuple(entries), {names[0]: 0.25}, 400)
+    agent.pool = DemoPool(tuple(entries), 400)
     return agent
 
 
@@ -76,10 +76,10 @@ def test_a_loaded_program_asks_what_the_saved_one_asked(tmp_path: Path, mode: Gu
 
 
 def test_a_pool_is_saved_and_chosen_from(tmp_path: Path) -> None:
-    """What each was worth is kept; no task is shown a solution of its own name, nor what others were shown."""
+    """No task is shown a solution of its own name, nor what others were shown."""
     save_program(with_pool("square/1", "square/2"), tmp_path / "p.json")
     loaded = load_program(tmp_path / "p.json")
-    assert loaded.pool is not None and loaded.pool.utilities == {"square/1": 0.25, "square/2": 0}
+    assert loaded.pool is not None and loaded.pool.tokens == 400
     assert [entry.rate for entry in loaded.pool.entries] == [0, 0.5], "a teacher's solution is no success of the LM's"
     for program in (with_pool("square/1", "square/2"), loaded):
         lm, engine = scripted(RIGHT)

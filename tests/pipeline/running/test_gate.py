@@ -6,7 +6,7 @@ from pathlib import Path
 import dspy
 
 from optimizers import Entry, Experience, HeldOutVerdict, TokenCount
-from optimizers.per_query import DemoPool, per_task
+from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.base.config import RunConfig
 from pipeline.record.request import Request
@@ -54,7 +54,7 @@ def test_what_fell_on_what_was_held_out_is_left_out() -> None:
 def test_a_pool_passes_it(tmp_path: Path) -> None:
     """Wrong solutions are named, and are not chosen from."""
     agent, gate = Agent("none", prompts={"proposer": "Propose."}), Gate(LocalWorkers(1), lambda line: None)
-    agent.pool = DemoPool(per_task("similar"), (entry("a/0", WRONG), entry("b/0", RIGHT)), {})
+    agent.pool = DemoPool((entry("a/0", WRONG), entry("b/0", RIGHT)))
     gate.agent(agent, "p.json")
     assert [each.task_key for each in agent.pool.entries] == ["b/0"]
     assert [refusal.place for refusal in gate.refused] == ["pool, solution 0 (a/0)"]

@@ -1,0 +1,183 @@
+"""What each strategy shows, and in which order."""
+
+import random
+from dataclasses import dataclass, field
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from optimizers import Budget, OptimizerError, Selection, UnknownSelectionError
+from optimizers.baselines import SinglePass
+from optimizers.strategies.adaptive import Adaptive
+from optimizers.strategies.base import DemoSet
+from optimizers.strategies.everything import Everything
+from optimizers.strategies.none import NoDemonstrations, Resample
+from optimizers.strategies.random_choice import RandomChoice
+from optimizers.strategies.registry import SELECTIONS, make_selection
+from tests.support.scripted_program import is_right, learn, story
+
+RATES = {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+def unaided(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return RATES.get(task, 0)
+
+
+STORIES = {
+    "adaptive": ["H_1: ab -> -", "HM_1: abc -> -", "HME_1: abcd -> -"],
+    "everything": ["all_1: abcd -> -"],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_each_strategy_shows_what_its_name_says_until_a_cycle_solves_nothing(name: str) -> None:
+    compiled = learn("abcdx", unaided, selection=name)
+    assert story(compiled) == ["None: - -> abcd", *STORIES[name]]
+    record = compiled.experience
+    assert (record.stopped, record.settings["selection"]) == ("exhausted", name)
+    assert [result.cycle for result in record.iterations] == [0] + [1] * len(STORIES[name])
+    shown = STORIES[name][0].split()[1] if STORIES[name] else ""
+    assert "".join(record.demos) == shown, "the first set of the next cycle"
+
+
+@pytest.mark.parametrize("name", [name for name in SELECTIONS if name != "resample"])
+def test_every_strategy_starts_over_once_something_is_solved(name: str) -> None:
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        return {"x": 1, "y": 0}[task] if task in "xy" and demos else RATES.get(task, 0)
+
+    first, *later = learn("abcdxy", script, selection=name).experience.iterations
+    assert first.solved == tuple("abcd")
+    assert [(it.cycle, it.level, it.solved) for it in later[:2]] == [(1, 0, ("x",)), (2, 0, ())] * (name != "none")
+
+
+def test_a_strategy_goes_by_its_name_in_the_registry() -> None:
+    for name in SELECTIONS:
+        selection = make_selection(name)
+        assert isinstance(selection, Selection) and selection.name == name
+    assert make_selection(own := Adaptive(5)) is own
+
+
+@pytest.mark.parametrize(
+    ("selection", "kind", "message"),
+    [
+        ("best", UnknownSelectionError, r"unknown strategy 'best'; expected one of adaptive, everything, random"),
+        (3, TypeError, r"selection: expected a name or an optimizers\.Selection, found int"),
+    ],
+)
+def test_an_unknown_strategy_is_refused_with_the_names_there_are(selection: Any, kind: type, message: str) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        learn("a", unaided, selection=selection)
+    assert isinstance(caught.value, OptimizerError | TypeError)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A task's name and success rate."""
+
+    name: str
+    rate: float
+
+
+SOLVED: list[Any] = [Solved("e", 0.9), Solved("a", 0.1), Solved("d", 0.5), Solved("b", 0.2), Solved("c", 0.3)]
+
+
+@dataclass
+class Progress:
+    """A run as a strategy sees it."""
+
+    entries: dict[str, Any] = field(default_factory=dict)
+    iterations: list[Any] = field(default_factory=list)
+    seed: int = 0
+
+    def finish(self, cycle: int, *solved: str) -> None:
+        self.iterations.append(SimpleNamespace(cycle=cycle, learned=bool(solved)))
+
+
+def solved_before() -> Any:
+    return Progress({solved.name: solved for solved in SOLVED})
+
+
+def test_three_levels_are_called_by_letters_and_others_by_numbers() -> None:
+    assert [Adaptive(3).level_label(j) for j in range(3)] == ["H", "HM", "HME"]
+    assert [Adaptive(4).level_label(j) for j in range(4)] == ["1", "12", "123", "1234"]
+    assert Adaptive(10).level_label(9).endswith("-9-10")
+
+
+def test_a_run_without_entries_starts_with_a_pass_without_demonstrations_and_ends_where_it_solves_nothing() -> None:
+    progress: Any = Progress()
+    sets = Adaptive(2).demo_sets(progress)
+    assert next(sets) == DemoSet("None")
+    progress.finish(0)
+    assert list(sets) == []
+
+
+def test_a_solution_starts_the_next_cycle_and_a_cycle_without_one_ends_the_run() -> None:
+    progress, shown = solved_before(), []
+    for demo_set in Adaptive(2).demo_sets(progress):
+        shown.append((demo_set.label, demo_set.level, demo_set.cycle))
+        progress.finish(demo_set.cycle, *(["x"] if len(shown) == 1 else []))
+    assert shown == [("1_1", 0, 1), ("1_2", 0, 2), ("12_2", 1, 2)]
+
+
+def test_candidates_are_the_sets_of_the_cycle_that_would_come_next() -> None:
+    progress = solved_before()
+    progress.finish(3)
+    assert [demo_set.label for demo_set in Adaptive(2).candidates(progress)] == ["1_4", "12_4"]
+    assert list(Adaptive(2).candidates(Progress())) == []  # type: ignore[arg-type]
+
+
+def test_everything_is_hardest_first() -> None:
+    (found,) = Everything().order(SOLVED, random.Random(0))
+    assert "".join(each.name for each in found) == "abcde"
+
+
+def test_random_sets_have_the_sizes_of_the_levels_and_depend_on_the_seed_and_the_cycle_alone() -> None:
+    def chosen(seed: int, cycle: int) -> list[str]:
+        progress = solved_before()
+        progress.seed = seed
+        progress.finish(cycle)
+        sets = RandomChoice().candidates(progress)
+        assert [len(each.demos) for each in sets] == [2, 4, 5]
+        return [str(demo_set.demos) for demo_set in sets]
+
+    assert chosen(1, 1) == chosen(1, 1)
+    assert len({str(chosen(seed, cycle)) for seed in (1, 2, 3) for cycle in (1, 2)}) == 6
+
+
+def test_one_set_without_demonstrations_whatever_is_solved() -> None:
+    progress = solved_before()
+    assert list(NoDemonstrations().demo_sets(progress)) == [DemoSet("None")]
+    assert list(NoDemonstrations("mipro", "mipro").demo_sets(progress)) == [DemoSet("mipro")]
+    assert list(NoDemonstrations().candidates(progress)) == []
+
+
+def late(task: str, demos: tuple[str, ...], visit: int) -> int:
+    """`a` is solved in the first pass, `b` in the third, `x` never."""
+    return int(task == "a" or (task == "b" and visit == 2))
+
+
+def test_resample_samples_what_is_unsolved_until_a_limit() -> None:
+    """Nothing is shown, no two samples have one seed, and a limit of tokens ends it as one of iterations does."""
+    assert list(islice(Resample().demo_sets(solved_before()), 3)) == [DemoSet("None")] * 3
+    compiled = learn("abx", late, selection="resample", budget=Budget(iterations=4))
+    assert story(compiled) == ["None: - -> a", "None: - -> -", "None: - -> b", "None: - -> -"]
+    experience = compiled.experience
+    assert (experience.stopped, compiled.solve.demos) == ("budget", [])
+    assert len({attempt.seed for attempt in experience.attempts}) == len(experience.attempts) == 4 * (3 + 2 + 2 + 1)
+    tokens = sum(count.total for count in experience.tokens.values())
+    matched = learn("abx", late, selection="resample", budget=Budget(tokens=tokens), threads=1).experience
+    assert [attempt.seed for attempt in matched.attempts] == [attempt.seed for attempt in experience.attempts]
+
+
+def test_resample_without_a_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"selection: `resample` ends at a limit only; give a budget"):
+        learn("a", late, selection="resample")
+
+
+def test_a_single_pass_resamples_on_demand() -> None:
+    once = SinglePass(is_right, 4, budget=Budget(iterations=3))
+    again = SinglePass(is_right, 4, resample=True, budget=Budget(iterations=3))
+    assert [each.get_params()["selection"] for each in (once, again)] == ["none", "resample"]
