@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +11,6 @@ import torch
 from step_runtime.verification.exact import arithmetic, extremes, facts, truth
 from step_runtime.verification.exact.choices import place_of_one, ranked
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
-from step_runtime.verification.exact.ordered import Ordered, order_of
 from step_runtime.verification.exact.pointwise import absolute, get, sigmoid
 from step_runtime.verification.exact.reductions import (
     dims_of,
@@ -170,7 +168,7 @@ def topk(args: Args, kwargs: Options, result: Result) -> list[Value] | None:
     return [values, places]
 
 
-def sort_rule(args: Args, kwargs: Options, result: Result) -> list[Value | Ordered] | None:
+def sort_rule(args: Args, kwargs: Options, result: Result) -> list[Value] | None:
     """The rule of `sort`."""
     value = value_of(args[0])
     if not value.shape:
@@ -181,10 +179,7 @@ def sort_rule(args: Args, kwargs: Options, result: Result) -> list[Value | Order
     down = bool(flags[-1] if flags else kwargs.get("descending", False))
     stable = bool(kwargs.get("stable", False))
     name, along = "stable place" if stable else "sorted place", dims_of(value, dim)[0]
-    plain = functools.cache(lambda: ranked(value, dim, value.shape[along], largest=down, name=name))
-    if not stable and (order := order_of(value, along, descending=down)) is not None:
-        return [Ordered(value.plain(), order, lambda: plain()[0]), Ordered(order.places(), order, lambda: plain()[1])]
-    return list(plain())
+    return list(ranked(value, dim, value.shape[along], largest=down, name=name))
 
 
 def cumulative_extreme(least: bool) -> Rule:

@@ -16,7 +16,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import residues, turns
+from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.constants import constants, encoded, part_of_turn
 from step_runtime.verification.exact.operands import Result, Rule, value_of
 from step_runtime.verification.exact.pointwise import Args, Options, odd
@@ -35,7 +35,7 @@ def circular(name: str) -> Rule:
     symbol = odd(name, even=name == "cos")
 
     def rule(args: Args, kwargs: Options, result: Result) -> Value:
-        angle = turns.reduced(value_of(args[0]), _column(2 * math.pi, value_of(args[0])))
+        angle = value_of(args[0])
         found: Value = symbol([angle], kwargs, result)
         if residues.laws() == "turning":
             found = _of_powers(found, name, angle)

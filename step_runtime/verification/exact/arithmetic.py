@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import counts, facts, residues, turns
+from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.residues import WORLDS, fingerprint, level, moduli, symbols
 from step_runtime.verification.exact.value import (
@@ -96,7 +96,18 @@ def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
     found = settled(data, known, dtype, added_degree(one.degree, other.degree), one, other)
     found = replace(found, floor=one.lowest + other.lowest if math.inf not in (one.lowest, other.lowest) else -math.inf)
     found = _with_logs(found, one, other) if one.logs is not None or other.logs is not None else found
-    return counts.combined("+", turns.added(found, one, other), one, other)
+    if residues.laws() == "turning" and (one.shift is not None or other.shift is not None or _constant(one, other)):
+        found = replace(found, shift=(_shift(one) + _shift(other)).broadcast_to(found.known.shape))
+    return found
+
+
+def _constant(*terms: Value) -> bool:
+    return any(bool((~term.known.isnan() & (term.known != 0)).any()) for term in terms)
+
+
+def _shift(value: Value) -> Tensor:
+    last = torch.zeros_like(value.known) if value.shift is None else value.shift
+    return torch.where(value.known.isfinite(), value.known, last)
 
 
 def _with_logs(found: Value, *terms: Value) -> Value:
@@ -144,9 +155,6 @@ def negative(value: Value) -> Value:
     """The opposite."""
     data = (moduli(value.data) - value.data) % moduli(value.data)
     found = Value(data, -value.known, value.dtype, degree=value.degree, logged=value.logged, smooth=value.smooth)
-    if counts.followed(value):
-        counts.nodes(value, value.data.shape[1:])
-        found = replace(found, counted=True)
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~infinite(found)
         inverse = residues.inverse(torch.where(some, value.logs, 1))
@@ -155,7 +163,7 @@ def negative(value: Value) -> Value:
         prime = residues.primes()[residues.compared()]
         turned = torch.where(value.extremes == NONE, NONE, (prime - value.extremes) % prime)
         found = replace(found, extremes=turned, least=not value.least)
-    return turns.negated(found, value)
+    return found if value.shift is None else replace(found, shift=-value.shift)
 
 
 def subtract(one: Value, other: Value, dtype: torch.dtype) -> Value:
@@ -184,13 +192,11 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
         found = replace(found, floor=max(0.0, one.lowest) * max(0.0, other.lowest))
     if one.bits and other.bits:
         found = replace(found, data=torch.where(same(one.data, other.data), one.data, found.data), bits=True)
-    found = counts.combined("*", found, one, other)
     if one.roots is not None and other.roots is not None:
         found = _of_roots(found, one, other, one.roots, other.roots)
     for whole, value in ((one, other), (other, one)):
         if value.logs is not None:
             found = _multiple(found, whole, value)
-        found = turns.scaled(found, whole, value)
     return found
 
 

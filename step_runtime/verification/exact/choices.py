@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, counts, facts, truth
+from step_runtime.verification.exact import arithmetic, facts, truth
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.decisions import current, mask_tensor, union
 from step_runtime.verification.exact.facts import set_places
@@ -111,7 +111,6 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
     ordered = mixed(fingerprint(order.data) * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
     members = mixed(fingerprint(rows.data)).sum(-1)
     values, places = [], []
-    counted = counts.ranked(rows, count, largest=largest) if name not in UNSTABLE and counts.followed(rows) else []
     for rank in range(count):
         if size == 1:
             values.append(rows.parts(lambda part: part.select(-1, 0)).plain())
@@ -125,11 +124,6 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         data = symbols(f"{name} {rank} {largest}", ordered)
         unknown = torch.full_like(rows.known.select(-1, 0), torch.nan)
         places.append(Value(data, unknown, torch.int64, degree=order.degree))
-        if counted:
-            values[-1], places[-1] = (
-                counts.kept(one, own, new=True)
-                for one, own in zip((values[-1], places[-1]), counted[rank], strict=True)
-            )
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
 
 

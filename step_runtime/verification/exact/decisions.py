@@ -70,7 +70,6 @@ class Decisions:
         counts: The number of outcomes of each decision that was made.
         ranks: Whether the order of rows is decided.
         signs: Whether all signs are; else those of differences within ranked rows only.
-        orders: Whether sorted rows are held by their unsorted numbers; see `ordered`.
         whole: Whether inputs of few whole numbers are.
         wanted: Whether a rank or a sign was asked for that is left open.
         asked: The mask of what the operator that runs has decided by.
@@ -82,11 +81,10 @@ class Decisions:
         *,
         ranks: bool = True,
         signs: bool = False,
-        orders: bool = False,
         whole: bool = False,
     ) -> None:
         self._outcomes = outcomes or {}
-        self.ranks, self.signs, self.orders, self.whole = ranks, signs, orders, whole
+        self.ranks, self.signs, self.whole = ranks, signs, whole
         self.counts: dict[Key, int] = {}
         self.wanted = False
         self.asked = 0

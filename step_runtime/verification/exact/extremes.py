@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import counts, facts, residues
+from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.arithmetic import NAN, negative
 from step_runtime.verification.exact.residues import CHANNELS, WORLDS, fingerprint, level, symbols
 from step_runtime.verification.exact.value import NONE, Value, aligned, common_shape
@@ -34,7 +34,7 @@ def largest(one: Value, other: Value, dtype: torch.dtype) -> Value:
     choices = [value.data.broadcast_to(CHANNELS, *shape) for value in (one, other)]
     found = _of_set(torch.cat(sets), torch.stack(choices), [one, other], dtype)
     floats = [value.known.broadcast_to(1, *shape) for value in (one, other)]
-    return counts.combined("max", _known_extreme(found, torch.stack(floats), torch.stack(choices)), one, other)
+    return _known_extreme(found, torch.stack(floats), torch.stack(choices))
 
 
 def largest_along(value: Value, dim: int, dtype: torch.dtype) -> Value:
@@ -44,7 +44,7 @@ def largest_along(value: Value, dim: int, dtype: torch.dtype) -> Value:
     sets = sets.flatten(0, 1)
     choices = value.data.movedim(place, 0)
     found = _of_set(sets, choices, [value], dtype)
-    return counts.along("max", _known_extreme(found, value.known.movedim(place, 0), choices), value, [dim])
+    return _known_extreme(found, value.known.movedim(place, 0), choices)
 
 
 def _known_extreme(found: Value, floats: Tensor, choices: Tensor) -> Value:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact.diagrams import Diagrams
 from step_runtime.verification.exact.residues import Word, fingerprint, level
 
 
@@ -21,12 +20,10 @@ class Known:
     Attributes:
         places: Of places, the truth values of being each one, `(CHANNELS, places)`.
         positive: First words of numbers that are above 0 whatever the data are.
-        diagrams: The numbers that are functions of truth values.
     """
 
     places: dict[Word, Tensor] = field(default_factory=dict)
     positive: list[Tensor] = field(default_factory=list)
-    diagrams: Diagrams = field(default_factory=Diagrams)
 
 
 _KNOWN: ContextVar[Known] = ContextVar("known")
@@ -57,11 +54,6 @@ def positive(words: Tensor) -> Tensor:
     return torch.isin(words, torch.cat(kept)) if kept else torch.zeros_like(words, dtype=torch.bool)
 
 
-def diagrams() -> Diagrams:
-    """The numbers that are functions of truth values."""
-    return _KNOWN.get().diagrams
-
-
 @contextmanager
 def keeping(known: Known) -> Iterator[None]:
     """Within the context, what is found out is kept there."""
@@ -75,4 +67,4 @@ def keeping(known: Known) -> Iterator[None]:
 def apart() -> AbstractContextManager[None]:
     """A context within which what is found out is forgotten again."""
     known = _KNOWN.get()
-    return keeping(Known({**known.places}, [*known.positive], known.diagrams.copy()))
+    return keeping(Known({**known.places}, [*known.positive]))

@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, counts, truth, turns
+from step_runtime.verification.exact import arithmetic, truth
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.value import Unknown, Value
 
@@ -68,5 +68,4 @@ def rounded(name: Rounding, value: Value) -> Value:
     near = (value.known - value.known.round()).abs()
     certain = value.known.isinf() | (near == 0) | ((near > 1e-9) & ((near - 0.5).abs() > 1e-9))
     data = torch.where(certain, constants(torch.where(certain, whole, 0.0)[0]), found.data)
-    found = turns.whole(replace(found, data=data, known=torch.where(certain, whole, torch.nan)), ~certain)
-    return counts.combined(name, found, value)
+    return replace(found, data=data, known=torch.where(certain, whole, torch.nan))

@@ -6,7 +6,6 @@ shape depends on data, is `Unknown`.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,13 +16,11 @@ import torch
 from step_runtime.execution.deadline import Deadline
 from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.complexes import gives_complex, is_complex, of_complex
-from step_runtime.verification.exact.cuts import Cuts
 from step_runtime.verification.exact.decisions import current
 from step_runtime.verification.exact.dependence import dependent
 from step_runtime.verification.exact.formats import narrowed
 from step_runtime.verification.exact.moves import MOVES, moved
 from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule
-from step_runtime.verification.exact.ordered import Ordered, of_ordered, unordered
 from step_runtime.verification.exact.residues import fingerprint, mixed, symbols
 from step_runtime.verification.exact.value import Unknown, Value, fresh
 
@@ -38,19 +35,15 @@ class Operators:
     `free` has those that were not followed, in the order of their first use; `angles` says whether there were sines.
     """
 
-    def __init__(self, table: Mapping[str, Rule], deadline: Deadline | None = None, cuts: Cuts | None = None) -> None:
+    def __init__(self, table: Mapping[str, Rule], deadline: Deadline | None = None) -> None:
         self.free: dict[str, None] = {}
-        self.cuts = cuts
-        self.ranked = False
         self._table = table
         self._deadline = deadline
         self.degree = 0.0
         self.angles = False
 
-    def run(
-        self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result, *, point: bool = False
-    ) -> Any:
-        """The result of an operator, with cuts; `point` says whether more may be made there.
+    def run(self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
+        """The result of an operator.
 
         Raises:
             Unknown: It is not followed.
@@ -67,26 +60,18 @@ class Operators:
         if any(_logged(one) for one in (*args, *kwargs.values())):
             found = _with_log(found)
         if isinstance(found, list | tuple):
-            return [self._met(one, name, point=point) for one in found]
-        return self._met(found, name, point=point)
+            return [self._met(one, name) for one in found]
+        return self._met(found, name)
 
-    def _met(self, found: Any, name: str, *, point: bool) -> Any:
-        if isinstance(found, Ordered):
-            self.degree = max(self.degree, sum(found.value.degree))
+    def _met(self, found: Any, name: str) -> Any:
         if not isinstance(found, Value):
             return found
         if found.data.numel() > _LARGEST:
             raise Unknown(f"{found.data.numel() // residues.CHANNELS:,} numbers at once, by the operator {name}")
         self.degree = max(self.degree, sum(found.degree), sum(found.inner))
-        return found if self.cuts is None else self.cuts.met(found, point=point)
+        return found
 
     def _found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
-        if any(isinstance(one, Ordered) for one in _flat([*args, *kwargs.values()])):
-            plain = functools.cache(lambda: self.run(target, unordered(args), unordered(kwargs), result))
-            apply = functools.partial(self._found, name, target, result=result)
-            found = of_ordered(name, args, kwargs, result, apply, plain)
-            self.ranked = self.ranked or found is not None
-            return plain() if found is None else found
         if gives_complex(name, args, result):
             return of_complex(name, target, args, kwargs, result, self._table)
         if name in MOVES:
@@ -154,7 +139,6 @@ def _logged(operand: Operand) -> bool:
         return any(map(_logged, operand))
     if isinstance(operand, Complex):
         return operand.real.logged or operand.imaginary.logged
-    operand = operand.value if isinstance(operand, Ordered) else operand
     return isinstance(operand, Value) and operand.logged
 
 
@@ -163,7 +147,7 @@ def _with_log(found: Any) -> Any:
         return [_with_log(one) for one in found]
     if isinstance(found, Complex):
         return Complex(_with_log(found.real), _with_log(found.imaginary))
-    return replace(found, value=_with_log(found.value)) if isinstance(found, Ordered) else replace(found, logged=True)
+    return replace(found, logged=True)
 
 
 def _flat(args: Sequence[Any]) -> list[Any]:

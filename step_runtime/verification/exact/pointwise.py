@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from step_runtime.verification.exact import arithmetic, counts, extremes, facts, truth, turns
+from step_runtime.verification.exact import arithmetic, extremes, facts, truth
 from step_runtime.verification.exact.formats import Rounding, rounded
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.value import Unknown, Value, aligned, fixed, spread
@@ -55,7 +55,7 @@ def compared(test: Callable[[Value, Value], Value]) -> Rule:
 def not_below(one: Value, other: Value) -> Value:
     """Whether the first is not below the second."""
     found = truth.invert(truth.above(other, one))
-    if one.bits or other.bits or counts.followed(one, other):
+    if one.bits or other.bits:
         return found
     return replace(found, gap=arithmetic.subtract(one, other, _FLOAT).data.broadcast_to(found.data.shape))
 
@@ -167,8 +167,6 @@ def remains(mode: Rounding) -> Rule:
 
     def rule(args: Args, kwargs: Options, result: Result) -> Value:
         one, other = aligned(value_of(args[0]), value_of(args[1]))
-        if mode == "floor" and not bool(other.known.isnan().any()):
-            one = turns.reduced(one, other.data)
         whole = rounded(mode, replace(arithmetic.divide(one, other, _FLOAT), dtype=_FLOAT))
         return arithmetic.subtract(one, arithmetic.multiply(whole, other, _FLOAT), result.dtype)
 

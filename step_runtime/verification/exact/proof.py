@@ -7,10 +7,8 @@ that both are the same function, wherever both are defined, but for an error tha
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,7 +22,6 @@ from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.verification.check import Types
 from step_runtime.verification.exact import facts, residues
-from step_runtime.verification.exact.cuts import CHOICES, Cuts
 from step_runtime.verification.exact.decisions import Cover, Decisions, deciding
 from step_runtime.verification.exact.inputs import given, whole_numbers
 from step_runtime.verification.exact.operators import Operators
@@ -45,9 +42,7 @@ WHOLE = "; inputs of whole numbers have those of their generators"
 LEAST_BITS = 60
 """A proof may be wrong with a probability of 2 to the minus this at most."""
 _BITS_OF_LAWS = 4
-"""That one of several comparisons finds equality may be an error of each: by four laws, with cuts, of decisions."""
-_LAWS: tuple[residues.Laws, ...] = ("gathered", "linear")
-"""Laws of which cuts are tried."""
+"""That one of several comparisons finds equality may be an error of each: by four laws, of decisions."""
 _TRIALS = 6
 """Draws of worlds, at most; a further one is made where the bound of those before is too large."""
 _ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
@@ -132,7 +127,7 @@ class Prover:
         Raises:
             Unknown: No laws are followed.
         """
-        decisions = Decisions(ranks=False, orders=True)
+        decisions = Decisions(ranks=False)
         first: _Comparison | Unknown
         with deciding(decisions):
             try:
@@ -141,10 +136,6 @@ class Prover:
                     first = self._by_other_laws(program, types, first)
             except Unknown as error:
                 first = error
-        # Numbers that are equal may differ by their symbols: no rows are ordered as if theirs were distinct.
-        if isinstance(first, _Comparison) and (first.where is not None or first.bits < LEAST_BITS):
-            with deciding(Decisions(ranks=False)):
-                first = self._with_cuts(program, types, first)
         if isinstance(first, _Comparison) and first.where is None:
             return first
         some = decisions.wanted or isinstance(first, Unknown)
@@ -189,42 +180,6 @@ class Prover:
             if found.where is not None or not 0 < found.bits < wanted:
                 break
         return found
-
-    def _with_cuts(self, program: Program, types: Types, found: _Comparison) -> _Comparison:
-        """The comparison with cut points, of formulas that are too large or too deep; see `cuts`."""
-        deadline = Deadline.after(self._limits.seconds)
-        for laws, (least, every) in itertools.product(_LAWS if found.logged else _LAWS[:1], CHOICES):
-            with suppress(Unknown):
-                bits = 0 if deadline.passed() else self._cut(program, types, laws, least, every=every)
-                if bits >= LEAST_BITS:
-                    return replace(found, where=None, bits=bits)
-        return found
-
-    def _cut(self, program: Program, types: Types, laws: residues.Laws, least: float, *, every: bool) -> int:
-        """The bits of the bound if both are equal with cut points, else 0.
-
-        Raises:
-            Unknown: They are not followed.
-        """
-        bits = 0
-        for number in range(_TRIALS):
-            cuts = Cuts(least, every=every)
-            whole = self._sides.setdefault((number, laws), _Side(self._code, self._limits))
-            with residues.trial(number, laws):
-                with facts.keeping(whole.known):
-                    run = whole.run(program, types, cuts)
-                if not len(cuts.chosen):
-                    return 0
-                key = (number, laws, cuts.chosen.numpy().tobytes())
-                side = self._sides.get(key) or _Side(self._code, self._limits, cuts.chosen)
-                with facts.keeping(side.known):
-                    found, _ = side.against(*run)
-            if found.where is not None:
-                return 0
-            self._sides[key], bits = side, bits + found.bits
-            if not found.bits or bits >= LEAST_BITS + _BITS_OF_LAWS:
-                break
-        return max(0, bits - _BITS_OF_LAWS)
 
     def _decided(self, program: Program, types: Types, *, signs: bool, whole: bool) -> _Comparison:
         """The comparison for all outcomes of the decisions by data, in as many independent trials as its bound takes.
@@ -292,15 +247,14 @@ class _Code:
 class _Side:
     """The reference's formulas in one draw of worlds, computed once, to which programs are compared."""
 
-    def __init__(self, code: _Code, limits: Limits, chosen: torch.Tensor | None = None) -> None:
-        self._cuts = None if chosen is None else Cuts(math.inf, chosen=chosen)
+    def __init__(self, code: _Code, limits: Limits) -> None:
         self._code = code
         self._instance = code.instance
         self._limits = limits
         self._given: Mapping[str, tuple[Value, ...]] | None = None
         self._reference: list[tuple[Value, ...]] | Unknown | None = None
         self._free: dict[str, None] = {}
-        self._degree, self._ranked, self._angles = 0.0, False, False
+        self._degree, self._angles = 0.0, False
         self.known = facts.Known()
 
     def compared(self, program: Program, types: Types) -> tuple[_Comparison, torch.Tensor]:
@@ -312,13 +266,13 @@ class _Side:
         self._expected()
         return self.against(*self.run(program, types))
 
-    def run(self, program: Program, types: Types, cuts: Cuts | None = None) -> tuple[Operators, Sequence[ExactStream]]:
+    def run(self, program: Program, types: Types) -> tuple[Operators, Sequence[ExactStream]]:
         """The program's results, and the operators that gave them.
 
         Raises:
             Unknown: The program is not followed.
         """
-        operators = Operators(TABLE, Deadline.after(self._limits.seconds), cuts)
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
         run = ExactRun(self._instance, self._code.functions, operators, self._inputs())
         with facts.apart():
             return operators, run.run(program, [stream for stream in types if stream is not None])
@@ -342,10 +296,9 @@ class _Side:
         half = len(values) // 2
         both = torch.cat(masks[:half], 1) | torch.cat(masks[half:], 1)
         numbers = 64 * sum(math.prod(part.shape) for result in results for part in result.parts)
-        numbers = max(numbers, sum(cuts.count for cuts in (operators.cuts, self._cuts) if cuts is not None))
         bits = _bits(max(self._degree, operators.degree), numbers)
-        logged, ranked = any(part.logged for part in values), self._ranked or operators.ranked
-        return _Comparison(where, bits, free, logged, ranked, self._angles or operators.angles), both
+        logged = any(part.logged for part in values)
+        return _Comparison(where, bits, free, logged, angles=self._angles or operators.angles), both
 
     def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
         if self._given is None:
@@ -363,11 +316,11 @@ class _Side:
         return self._reference
 
     def _evaluated(self) -> list[tuple[Value, ...]]:
-        operators = Operators(TABLE, Deadline.after(self._limits.seconds), self._cuts)
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
         values = self._inputs()
         found = self._code.reference(values).run(operators, [part for parts in values.values() for part in parts])
         self._free, self._degree = operators.free, operators.degree
-        self._ranked, self._angles = operators.ranked, operators.angles
+        self._angles = operators.angles
         outputs = []
         for stream in self._instance.task.output_types:
             count = len(components_of(stream.dtype))

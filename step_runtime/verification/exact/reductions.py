@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import arithmetic, counts, extremes, residues
+from step_runtime.verification.exact import arithmetic, extremes, residues
 from step_runtime.verification.exact.residues import moduli
 from step_runtime.verification.exact.value import Unknown, Value, joined, spread
 
@@ -42,8 +42,7 @@ def summed(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool = Fa
     known = torch.where(nought & known.isnan(), 0.0, known)
     low = value.lowest
     floor = low * count if math.isfinite(low) else -math.inf
-    found = Value(data, known, dtype, degree=degree, logged=value.logged, smooth=value.smooth, floor=floor)
-    return counts.along("+", found, value, dims)
+    return Value(data, known, dtype, degree=degree, logged=value.logged, smooth=value.smooth, floor=floor)
 
 
 def _one_by_one(

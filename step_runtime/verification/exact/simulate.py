@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,9 +23,8 @@ from step_runtime.primitives.routing import Merge, Partition
 from step_runtime.primitives.structural import Flatten, Promote, Reshape
 from step_runtime.program.graph import Program
 from step_runtime.verification.exact import truth
-from step_runtime.verification.exact.moves import MOVES
 from step_runtime.verification.exact.operators import Operators
-from step_runtime.verification.exact.trace import Step, Trace, slots_of, trace
+from step_runtime.verification.exact.trace import Trace, trace
 from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, selected, shaped, spread
 from step_runtime.verification.instance import TaskInstance
 
@@ -48,31 +47,12 @@ def _picked(value: Value, places: Tensor, shape: Sequence[int]) -> Value:
     return value.parts(lambda part: part.index_select(2, places).reshape(*part.shape[:2], *shape))
 
 
-def _points(trace: Trace, *, every: bool) -> Set[int]:
-    """The steps where a function's outputs are computed, before they are moved: of all, or of a state that is read.
-
-    So a number is cut before anything takes it.
-    """
-    steps = {number: step for number, step in enumerate(trace.steps, trace.inputs) if isinstance(step, Step)}
-    read = {*slots_of([(step.args, [*step.kwargs.values()]) for step in steps.values()])}
-    pending = [*slots_of([one for number, one in enumerate(trace.outputs) if every or number in read])]
-    found = set()
-    while pending:
-        number = pending.pop()
-        if number in steps and number not in found:
-            found.add(number)
-            name = steps[number].target.overloadpacket.__name__.removesuffix("_copy")
-            pending += slots_of(steps[number].args) if name in MOVES else ()
-    return found
-
-
 class Functions:
     """The traces of a task's functions at one set of sizes."""
 
     def __init__(self, instance: TaskInstance) -> None:
         self._instance = instance
         self._traces: dict[Fn, Trace] = {}
-        self._points: dict[tuple[Fn, bool], Set[int]] = {}
         self._names = [(spec.name, components_of(stream.dtype)) for _, spec, stream in instance.task.tensors()]
 
     def run(
@@ -86,10 +66,7 @@ class Functions:
         if fn not in self._traces:
             self._traces[fn] = self._trace(fn, element, given)
         weights = [part for name, _ in self._names for part in given[name]]
-        points: Set[int] = frozenset()
-        if (cuts := operators.cuts) is not None and (cuts.every or fn.stateful):
-            points = self._points.setdefault((fn, cuts.every), _points(self._traces[fn], every=cuts.every))
-        return tuple(self._traces[fn].run(operators, [*element, *weights], points))
+        return tuple(self._traces[fn].run(operators, [*element, *weights]))
 
     def initial(self, fn: Fn) -> tuple[Value, ...]:
         """A function's initial state."""

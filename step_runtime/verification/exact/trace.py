@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from step_runtime.base.errors import describe_error
 from step_runtime.verification.exact.operands import Result, constant
 from step_runtime.verification.exact.operators import Operators
-from step_runtime.verification.exact.ordered import unordered
 from step_runtime.verification.exact.value import Unknown, Value
 
 _FOLLOWED_WHOLE = (
@@ -93,8 +92,8 @@ class Trace:
     steps: Sequence[Step | Tensor | None]
     outputs: Sequence[Any]
 
-    def run(self, operators: Operators, inputs: Sequence[Value], points: Set[int] = frozenset()) -> list[Value]:
-        """The outputs for some inputs; `points` are the steps at which cuts may be made.
+    def run(self, operators: Operators, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs for some inputs.
 
         Raises:
             Unknown: An operator is not followed.
@@ -109,14 +108,14 @@ class Trace:
                 return [given(one) for one in operand]
             return operand
 
-        for number, step in enumerate(self.steps, self.inputs):
+        for step in self.steps:
             if not isinstance(step, Step):
                 found.append(constant(step) if isinstance(step, Tensor) else step)
                 continue
             args = [given(one) for one in step.args]
             kwargs = {name: given(one) for name, one in step.kwargs.items()}
-            found.append(operators.run(step.target, args, kwargs, step.result, point=number in points))
-        outputs = [unordered(given(one)) for one in self.outputs]
+            found.append(operators.run(step.target, args, kwargs, step.result))
+        outputs = [given(one) for one in self.outputs]
         for one in outputs:
             if not isinstance(one, Value):
                 raise Unknown("a result that is no tensor of real numbers")

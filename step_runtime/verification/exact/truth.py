@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import counts, facts
+from step_runtime.verification.exact import facts
 from step_runtime.verification.exact.arithmetic import (
     NAN,
     added_degree,
@@ -51,8 +51,7 @@ def is_zero(value: Value) -> Value:
     """Whether numbers are 0; the same for opposite ones."""
     if value.bits:
         return invert(value)
-    found, counted = counts.compared("==", _zero(value), value)
-    return _decided(found, value, 0, ~counted)
+    return _decided(_zero(value), value, 0)
 
 
 def _zero(value: Value) -> Value:
@@ -73,10 +72,10 @@ _DECIDED = 1e-12
 
 def above_zero(value: Value) -> Value:
     """Whether numbers are above 0."""
-    return _above(value, value)
+    return _above(value)
 
 
-def _above(gap: Value, one: Value, other: Value | None = None) -> Value:
+def _above(gap: Value) -> Value:
     """Whether numbers are above others, or 0, by their differences."""
     data = symbols("above", fingerprint(gap.data))
     nought = (level(gap.data) == 0).all(0, keepdim=True) & ~infinite(gap)
@@ -85,8 +84,7 @@ def _above(gap: Value, one: Value, other: Value | None = None) -> Value:
     data = torch.where(certain, positive.to(data.dtype), data)
     known = torch.where(certain, positive.to(torch.float64), NAN)
     found = Value(data, known, torch.bool, bits=True, gap=gap.data)
-    found, counted = counts.compared(">", found, one, other)
-    return _decided(replace(found, gap=None) if bool(counted.all()) else found, gap, 1, ~counted)
+    return _decided(found, gap, 1)
 
 
 def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True) -> Value:
@@ -108,7 +106,7 @@ def above(one: Value, other: Value) -> Value:
         return _bit_above(one, bound.unsqueeze(0))
     if other.bits and (bound := one.constant()) is not None:
         return _bit_below(other, bound.unsqueeze(0))
-    return _above(subtract(*counts.gap(one, other), torch.float64), one, other)
+    return _above(subtract(one, other, torch.float64))
 
 
 def _bit_above(bit: Value, bound: Tensor) -> Value:
@@ -136,10 +134,10 @@ def equal(one: Value, other: Value) -> Value:
             known = torch.where(limit == 1, bit.known, torch.where(limit == 0, opposite.known, 0.0))
             return Value(data, known, torch.bool, bits=True)
     endless = infinite(one) | infinite(other)
-    gap = subtract(*counts.gap(one, other), torch.float64)
-    open_, counted = counts.compared("==", _zero(gap), one, other)
+    gap = subtract(one, other, torch.float64)
+    open_ = _zero(gap)
     found = _at_places(open_, one, other)
-    found = _decided(found, gap, 0, (found.data == open_.data).all(0, keepdim=True) & ~counted)
+    found = _decided(found, gap, 0, (found.data == open_.data).all(0, keepdim=True))
     if bool(endless.any()):
         alike = (one.known == other.known).to(torch.float64)
         known = torch.where(endless, alike, found.known)
@@ -181,7 +179,7 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
     degree = times_degree(test.degree, added_degree(one.degree, other.degree))
     logged = one.logged or other.logged
     found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree, logged=logged, masks=masks)
-    found = counts.chosen(_masked(found, test, one, other), test, one, other)
+    found = _masked(found, test, one, other)
     return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
 
 

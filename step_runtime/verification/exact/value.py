@@ -31,11 +31,10 @@ class Unknown(Exception):
     """Something is not followed: an operator, or a decision by data; the message names it."""
 
 
-_PARTS = ("data", "known", "logs", "roots", "extremes", "gap", "masks", "turned", "period", "shift")
+_PARTS = ("data", "known", "logs", "roots", "extremes", "gap", "masks", "shift")
 _PLAIN = {
     "bits": False,
-    "counted": False,
-    **dict.fromkeys(("logs", "roots", "extremes", "gap", "turned", "period", "shift")),
+    **dict.fromkeys(("logs", "roots", "extremes", "gap", "shift")),
 }
 
 
@@ -57,12 +56,8 @@ class Value:
         logged: Whether they may depend on logarithms.
         smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
         floor: What none of them is below, if that is known.
-        turned: Numbers that differ from these by whole multiples of `period`, as `x` does from `x - floor(x)`; `NONE`
-            for others.
-        period: Of these numbers, a constant.
         shift: `(1, batch, *shape)`: about which constant was added last, as to an angle; a hint. None for 0.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
-        counted: Whether some are functions of truth values that `counts` keeps.
         degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
         inner: At most those of `logs` and `roots`.
     """
@@ -81,11 +76,8 @@ class Value:
     smooth: bool = False
     floor: float = -math.inf
     masks: Tensor | None = None
-    turned: Tensor | None = None
-    period: Tensor | None = None
     shift: Tensor | None = None
     inner: tuple[float, float] = (0.0, 0.0)
-    counted: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -220,21 +212,14 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         all(value.smooth for value in values),
         min(value.lowest for value in values),
         of(lambda value: value.masks, WORDS, 0),
-        of(lambda value: value.turned, CHANNELS),
-        of(lambda value: value.period, CHANNELS),
         of(lambda value: value.shift, 1, 0),
         inner=larger_degree(*(value.inner for value in values)),
-        counted=any(map(_counted, values)) and all(_counted(value) or value.constant() is not None for value in values),
     )
 
 
 def larger_degree(*degrees: tuple[float, float]) -> tuple[float, float]:
     """The larger of degrees, of numerators and of denominators."""
     return max(top for top, _ in degrees), max(bottom for _, bottom in degrees)
-
-
-def _counted(value: Value) -> bool:
-    return value.bits or value.counted
 
 
 def _rows(part: Tensor, rows: int) -> Tensor:
