@@ -197,6 +197,9 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
     for whole, value in ((one, other), (other, one)):
         if value.logs is not None:
             found = _multiple(found, whole, value)
+        if value.shift is not None:
+            shift = torch.where(whole.known.isfinite(), whole.known * value.shift, 0.0)
+            found = replace(found, shift=shift.broadcast_to(found.known.shape))
     return found
 
 

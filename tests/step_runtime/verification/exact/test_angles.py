@@ -23,12 +23,6 @@ RIGHT = [
     ("sin(x + pi / 3)", "sin(x) / 2 + cos(x) * 3 ** 0.5 / 2"),
     ("cos(2 * pi * (x + 0.25))", "-sin(x * pi * 2)"),
     ("cos(pi / 180 * x * 2)", "cos(x / 90 * pi)"),
-    ("cos(2 * pi * remainder(x, 1.0))", "cos(2 * pi * x)"),
-    ("cos(2 * pi * (x - floor(x)))", "cos(2 * pi * x)"),
-    ("sin(2 * pi * fmod(x, 1.0))", "sin(2 * pi * frac(x))"),
-    ("cos(3 - remainder(x, 4 * pi))", "cos(x - 3)"),
-    ("remainder(remainder(x, 3.0) + 1 / x, 1.0)", "remainder(x + 1 / x, 1.0)"),
-    ("remainder(remainder(x, 1.0) + remainder(x, 2.0), 1.0)", "remainder(2 * x, 1.0)"),
     ("exp(cos(2 * x))", "exp(cos(x) ** 2 - sin(x) ** 2)"),
     ("exp2(x) * sqrt(x) * cos(2 * x)", "sqrt(x) * exp2(x) * (2 * cos(x) ** 2 - 1)"),
     ("exp(complex(x, 2 * x)).real", "exp(x) * cos(2 * x)"),
@@ -104,9 +98,6 @@ def test_wrong_laws_of_angles_are_not_proved(form: str, other: str, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "part", "other"),
     [
-        ("cic_down_converter", "-torch.sin(angle)])]", "torch.sin(angle)])]"),
-        ("cic_down_converter", "angle = 2 * torch.pi * input[1]", "angle = torch.pi * input[1]"),
-        ("cic_down_converter", "state[0] + input[0], 1.0", "state[0] + input[0], 1.5"),
         ("s5_irregular", "size * torch.sin(angle)]", "-size * torch.sin(angle)]"),
         ("s5_irregular", "angle = input_data['freq'] * input[0]", "angle = input_data['freq'] * input[0] + torch.pi"),
         ("s5_irregular", "norm = lr**2 + li**2", "norm = torch.ones_like(lr)"),
