@@ -1,7 +1,6 @@
 """`python -m pipeline.generate TASK… --program P`: verified programs for tasks that nobody has solved yet.
 
-- Without `--program` and `--proposer`, the embedded LM samples first; then classical synthesis and repairs run side by
-  side.
+- Without `--program` and `--proposer`, the embedded LM samples first; then classical synthesis searches.
 - Only programs that pass the verifier are shown or written as solutions.
 - An existing file is left unchanged, unless `--force` is given; files are written whole or not at all.
 - Programs verified before an interrupt or a failure of the LM are written all the same.
@@ -138,7 +137,7 @@ def _parser() -> Parser:
     proposer = parser.arguments["proposer"]
     proposer.choices, proposer.type = (*PROPOSERS, SEARCH, ALL), None
     proposer.help = (
-        "`all`, the LM, then `search`, and repairs of the LM's nearest failures by the verifier's diagnostics (the"
+        "`all`, the LM, then `search` (the"
         f" default without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`,"
         " classical synthesis without an LM: see below"
     )

@@ -1,4 +1,4 @@
-"""The stages of `pipeline.generate`: an LM, then classical synthesis and repairs side by side, then splitting."""
+"""The stages of `pipeline.generate`: an LM, then classical synthesis, then splitting."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from pipeline.base.text import counted
 from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
-from pipeline.reporting.failures import nearest_failures
 from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import Splitting
 from pipeline.synthesis import SearchBudget, SearchOutcome
-from pipeline.synthesis.parallel_search import search_all, solve_all
+from pipeline.synthesis.parallel_search import search_all
 from pipeline.synthesis.results import programs_of
-from pipeline.synthesis.search_budget import RepairOutcome, search_budget
+from pipeline.synthesis.search_budget import search_budget
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.workers import Workers
@@ -43,10 +42,6 @@ MINUTES = 2.0
 """Limit for one task of a search, unless another is given."""
 LM_SHARE = 0.25
 """The most of a task's time for the LM, where a search follows."""
-SEARCH_SHARE = 0.7
-"""The search's share of what is left, where it does not run beside the repairs."""
-MOST_REPAIRED = 12
-"""Failed programs around which repairs are searched."""
 CLEAN_SECONDS = 20.0
 """How long a task is searched for a program without findings, at most, where all that were found have some."""
 UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
@@ -77,7 +72,6 @@ class Progress:
     drafts: dict[str, list[Draft]] = field(default_factory=dict)
     offers: dict[str, Offer] = field(default_factory=dict)
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
-    repairs: dict[str, RepairOutcome] = field(default_factory=dict)
     searches: dict[str, SearchOutcome] = field(default_factory=dict)
     splits: dict[str, SplitOutcome] = field(default_factory=dict)
     proposer: ProposerKind | None = None
@@ -130,7 +124,7 @@ class Stages:
         tasks: The tasks to solve.
         cluster: Where the stages run.
         lm: The program to sample and its settings; None to ask no LM.
-        searching: How tasks are searched, repaired and split; None to ask the LM alone.
+        searching: How tasks are searched and split; None to ask the LM alone.
         objective: What is preferred among verified programs; but for `correctness`, solved tasks are searched, too.
     """
 
@@ -142,7 +136,7 @@ class Stages:
     objective: Objective = "correctness"
 
     def run(self) -> Progress:
-        """The LM first, then search and repairs side by side; an interrupt ends them and keeps the programs found."""
+        """The LM first, then search, then splitting; an interrupt ends them and keeps the programs found."""
         progress = Progress()
         try:
             with open_workers(self.cluster, self.name) as workers:
@@ -195,8 +189,7 @@ class Stages:
             most = len(session.config.temperatures) * session.config.samples
             stages.append(f"up to {counted(most, 'answer')} of {session.lm.model}, program {session.config.program}")
         if self.searching is not None:
-            kinds = "search" if self.lm is None else "search and repairs"
-            stages.append(f"{kinds}, {self.searching.minutes:g} min")
+            stages.append(f"search, {self.searching.minutes:g} min")
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, each: {'; then '.join(stages)}")
 
     def _sample(self, session: ProgramSession, turns: int, offering: Offering, progress: Progress) -> None:
@@ -231,30 +224,18 @@ class Stages:
             progress.stopped, progress.message = found.stopped, found.message
 
     def _pursue(self, workers: Workers, progress: Progress, left: float) -> None:
-        """Searches, and repairs what an LM wrote, side by side, with so many seconds left for each task."""
+        """Searches, with so many seconds left for each task."""
         thorough = self.objective != "correctness"
         unsolved = progress.unsolved(self.tasks)
-        repaired = unsolved if self.lm is not None else []
         searched = list(self.tasks) if thorough else unsolved
         if not searched or not left:
             return
-        side_by_side = not repaired or len(searched) + len(repaired) <= workers.count
-        share = 1.0 if side_by_side else SEARCH_SHARE
-        nearest = {task.name: nearest_failures(progress.attempts.get(task.name, ())) for task in searched}
-        drafts = {name: [failure.impl for failure in found[:MOST_REPAIRED]] for name, found in nearest.items()}
-        seconds = left if share == 1 else left - share * left
         start = progress.begin()
-        for task, outcome in solve_all(searched, self._limits(share * left), repaired, seconds, drafts, workers):
+        for task, outcome in search_all(searched, self._limits(left), workers):
             progress.spent(task.name, outcome.seconds, start)
-            if isinstance(outcome, SearchOutcome):
-                progress.searches[task.name] = outcome
-                print_message(self.name, f"{len(progress.searches)} of {counted(len(searched), 'task')} searched")
-                self._keep(task, _drafts_of(outcome), progress)
-            else:
-                progress.repairs[task.name] = outcome
-                if outcome.impl is not None:
-                    how = f"{'; '.join(outcome.edits)}; {counted(outcome.tried, 'program')} tried"
-                    self._keep(task, [Draft(outcome.impl, "repair", how)], progress)
+            progress.searches[task.name] = outcome
+            print_message(self.name, f"{len(progress.searches)} of {counted(len(searched), 'task')} searched")
+            self._keep(task, _drafts_of(outcome), progress)
 
     def _split(self, workers: Workers, progress: Progress, left: float) -> None:
         """Splits what is unsolved, with so many seconds left for each task; an LM that writes text says where."""

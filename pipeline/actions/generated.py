@@ -104,7 +104,7 @@ def _asked(stages: Stages, progress: Progress) -> dict[str, Any]:
 def _task_json(task: Task, stages: Stages, progress: Progress, written: WrittenOffer | None) -> dict[str, Any]:
     name, language = task.name, stages.lm.language if stages.lm else None
     attempts = progress.attempts.get(name, [])
-    repair, search, split = progress.repairs.get(name), progress.searches.get(name), progress.splits.get(name)
+    search, split = progress.searches.get(name), progress.splits.get(name)
     advice = None if written else progress.advice(task)
     chosen = {"demonstrations": progress.demonstrations[name]} if name in progress.demonstrations else {}
     return {
@@ -114,7 +114,6 @@ def _task_json(task: Task, stages: Stages, progress: Progress, written: WrittenO
         "answers": sum(attempt.scored for attempt in attempts),
         "temperature": next((attempt.temperature for attempt in attempts if attempt.passed), None),
         **summarize(attempts, language).to_dict(),
-        "repair": repair and asdict(repair),
         "search": search and asdict(search),
         "split": split and as_json(split),
         "advice": advice and advice.to_dict(),
@@ -133,10 +132,7 @@ def _task_text(task: Task, stages: Stages, progress: Progress, written: WrittenO
     failures = summarize(progress.attempts.get(name, []), stages.lm.language if stages.lm else None)
     if stages.lm is not None:
         yield from failures.counted()
-    repair, search = progress.repairs.get(name), progress.searches.get(name)
-    if repair is not None:
-        yield f"  repairs: {counted(repair.tried, 'program')} in {repair.seconds:.1f} s: {why(repair)}"
-    if search is not None:
+    if (search := progress.searches.get(name)) is not None:
         yield f"  search: {counted(search.candidates, 'candidate')} in {search.seconds:.1f} s: {why(search)}"
     if name in progress.splits:
         yield f"  {headline(name, progress.splits[name]).removeprefix(f'{name}: ')}"

@@ -83,7 +83,7 @@ class Solution:
     Attributes:
         impl: The program, simplified.
         draft: The program before it was simplified.
-        by: What found it: `embedded` or another LM, `repair`, `search`.
+        by: What found it: `embedded` or another LM, `search`, `split`.
         detail: How, in words.
         rewrites: The rewrites that made it of what was found, in order.
         figures: What it costs on the default chip, by figure; empty if that is not known.

@@ -39,7 +39,7 @@ SEARCH = "search"
 """Classical synthesis, which `pipeline.generate` accepts in place of a proposer."""
 
 ALL = "all"
-"""The LM, repairs of its failures and classical synthesis, one after the other: the default of `pipeline.generate`."""
+"""The LM and classical synthesis, one after the other: the default of `pipeline.generate`."""
 
 NO_PROGRAM = "none"
 """The uncompiled agent, in place of a compiled program's file."""

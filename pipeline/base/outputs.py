@@ -247,7 +247,7 @@ class OfferedProgram(Part):
 
     impl: str
     file: str | None = Field(description="Where it was written as an alternative; null for the first, see `files`.")
-    found_by: str = Field(description="The stage that found it: an LM, `repair` or `search`.")
+    found_by: str = Field(description="The stage that found it: an LM, `search` or `split`.")
     detail: str = Field(description="How, in words.")
     rewrites: tuple[str, ...] = Field(description="The rewrites that made it from the program found, in order.")
     cost: Mapping[str, float] | None = Field(description="Its figures on the default chip; null if unknown.")

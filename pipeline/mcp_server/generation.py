@@ -51,7 +51,7 @@ class Generation:
             float | None, Field(gt=0, description="How long to search at most; the server has a limit, too.")
         ] = None,
     ) -> Annotated[Result, GeneratedProgram]:
-        """Search for a verified program: an LM's samples, then classical synthesis and repairs of the nearest failures.
+        """Search for a verified program: an LM's samples, then classical synthesis.
 
         It takes seconds to minutes and reports progress. Nothing is written; a program is returned if one passes.
         """

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.synthesis.coercions import cut
 from pipeline.synthesis.lowering import ProgramBuilder, route, tidy, zipped
 from pipeline.synthesis.operand_shapes import OperandShapes
 from pipeline.synthesis.type_space import TypeSpace, chains
@@ -72,30 +71,6 @@ class Plan:
     steps: tuple[Step, ...]
     results: tuple[ValueId, ...]
     inputs: int
-
-    def with_step(self, place: int, step: Step) -> Plan:
-        """The plan with another step in a place."""
-        return replace(self, steps=(*self.steps[:place], step, *self.steps[place + 1 :]))
-
-    def inserted(self, place: int, step: Step) -> tuple[Plan, ValueId]:
-        """The plan with a step before the one in a place, which nothing uses yet, and the new value."""
-        new = self.inputs + place
-
-        def moved(value: ValueId) -> ValueId:
-            return value + 1 if value >= new else value
-
-        later = (replace(each, sources=tuple(map(moved, each.sources))) for each in self.steps[place:])
-        results = tuple(map(moved, self.results))
-        return replace(self, steps=(*self.steps[:place], step, *later), results=results), new
-
-    @property
-    def ordered(self) -> bool:
-        """Whether every step comes after what it uses."""
-        return all(value < self.inputs + place for place, step in enumerate(self.steps) for value in step.sources)
-
-    def used(self) -> set[Fn]:
-        """The functions that it applies."""
-        return {fn for step in self.steps for fn in step.fns if fn is not None}
 
 
 class NotAPlan(Exception):
@@ -318,10 +293,3 @@ def _applied(
     if folded == len(shape):
         stream = builder.add(Promote(len(shape)), stream)[0]
     return builder.add(fold(step.fn, folded), stream)[0]
-
-
-def serves(own: DType, wanted: DType) -> bool:
-    """Whether a value may hold a component, whatever its dims: they can be cut elsewhere, or invented."""
-    if isinstance(own, STuple) or isinstance(wanted, STuple):
-        return own == wanted
-    return cut(own)[0] == cut(wanted)[0]

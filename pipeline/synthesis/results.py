@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.synthesis.search_budget import RepairOutcome, SearchOutcome
+from pipeline.synthesis.search_budget import SearchOutcome
 
 _REASONS = {
     "time": "time limit reached; raise --max-minutes",
@@ -21,7 +21,7 @@ def programs_of(outcome: SearchOutcome) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
-def why(outcome: SearchOutcome | RepairOutcome) -> str:
+def why(outcome: SearchOutcome) -> str:
     """Why nothing was found, in words."""
     reason = _REASONS[outcome.reason or "exhausted"]
     return f"{reason}: {outcome.error}" if outcome.error else reason

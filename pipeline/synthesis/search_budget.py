@@ -1,4 +1,4 @@
-"""A search's budget and outcome, and a repair's."""
+"""A search's budget and outcome."""
 
 from __future__ import annotations
 
@@ -80,20 +80,3 @@ class SearchOutcome:
     front: tuple[FoundProgram, ...] = ()
     error: str | None = None
     missed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RepairOutcome:
-    """The outcome of a search for a repair.
-
-    `impl` passed the verifier, or is None; `repaired` is the failed program that it was made of, and `edits` say how.
-    `reason` says why there is none, as in `SearchOutcome`, with `error`. `tried` counts the programs verified.
-    """
-
-    impl: str | None
-    reason: Reason | None
-    seconds: float
-    tried: int = 0
-    repaired: str | None = None
-    edits: tuple[str, ...] = ()
-    error: str | None = None

@@ -26,18 +26,14 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
     assert found[1].impl is not None
 
 
-@pytest.mark.parametrize("kind", ["search", "repair"])
 def test_an_error_of_a_search_is_in_its_outcome(
-    kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And in the log: not as if nothing had been found, nor as the end of the other tasks' searches."""
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2")
     tasks = [easy.named("broken"), easy.named("easy")]
-    monkeypatch.setattr(parallel_search, f"_{kind}", getattr(fragile, kind))
-    searched, repaired = (tasks, []) if kind == "search" else ([], tasks)
-    drafts = {task.name: ["return E0"] for task in tasks}
-    budget = SearchBudget(seconds=600)
-    solving = parallel_search.solve_all(searched, budget, repaired, 600, drafts, LocalWorkers(1))
+    monkeypatch.setattr(parallel_search, "_search", fragile.search)
+    solving = parallel_search.search_all(tasks, SearchBudget(seconds=600), LocalWorkers(1))
     outcomes = {task.name: outcome for task, outcome in solving}
     broken, found = outcomes["broken"], outcomes["easy"]
     assert (broken.impl, broken.reason) == (None, "internal")
