@@ -1,9 +1,9 @@
-"""Layers solved by splitting: what each takes, with and without a library of what was solved before.
+"""Layers solved by splitting: what each takes.
 
 The sub-tasks of a task share its budget of candidates and seconds. Seconds are processor time of the searches; `wall`
 is what passed meanwhile, which says little on a busy machine. `primitives` counts all but Copies.
 
-How to run: python -m benchmarks.splitting (some minutes; --seconds, --candidates, --tasks, --library DIR, --json FILE)
+How to run: python -m benchmarks.splitting (some minutes; --seconds, --candidates, --tasks, --json FILE)
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from pathlib import Path
 
 from benchmarks.proposing import tasks_in
 from pipeline.base.files import write_text
-from pipeline.splitting.library import Library
 from pipeline.splitting.outcomes import SplitOutcome
-from pipeline.splitting.split_files import write_split
 from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget
 from pipeline.verification.workers import LocalWorkers
@@ -27,7 +25,7 @@ from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.task_costs import TaskCosts
 
-_COLUMNS = ("task", "split", "seconds", "wall", "candidates", "tried", "known", "parts", "primitives", "memory", "time")
+_COLUMNS = ("task", "split", "seconds", "wall", "candidates", "tried", "parts", "primitives", "memory", "time")
 
 
 def figures(task: Task, outcome: SplitOutcome) -> dict[str, object]:
@@ -39,7 +37,6 @@ def figures(task: Task, outcome: SplitOutcome) -> dict[str, object]:
         "wall": round(outcome.seconds, 1),
         "candidates": outcome.candidates,
         "tried": len(outcome.attempts),
-        "known": sum(attempt.known for attempt in outcome.attempts),
         "parts": [part.task.outputs[0].name for part in outcome.parts],
     }
     if outcome.impl is not None:
@@ -64,21 +61,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--candidates", type=int, default=20_000_000, help="for each (default: %(default)s)")
     parser.add_argument("--set", default="tasks-layers", help="a folder of data/ (default: %(default)s)")
     parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
-    parser.add_argument("--library", type=Path, help="a folder of solved sub-tasks (default: none)")
-    parser.add_argument("--subtasks", type=Path, help="a folder for the sub-tasks (default: none)")
     parser.add_argument("--json", type=Path, help="a file to which a line is added for each task")
     args = parser.parse_args(argv)
     tasks = [task for task in tasks_in(args.set) if task.name.startswith(args.tasks)]
-    library = Library(args.library) if args.library else None
     print(f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|", flush=True)
     lines = args.json.read_text().splitlines() if args.json and args.json.exists() else []
     solved = candidates = 0
-    for task, outcome in split_all(tasks, SearchBudget(args.seconds, args.candidates), LocalWorkers(1), library):
+    for task, outcome in split_all(tasks, SearchBudget(args.seconds, args.candidates), LocalWorkers(1)):
         found = figures(task, outcome)
         solved, candidates = solved + (outcome.impl is not None), candidates + outcome.candidates
         print(row(found), flush=True)
-        if args.subtasks:
-            write_split(args.subtasks, task, outcome)
         if args.json:
             lines.append(json.dumps(found))
             write_text(args.json, "\n".join(lines) + "\n")

@@ -18,7 +18,7 @@ from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, o
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 from pipeline.languages import registry
 from pipeline.languages.language import ProposesOffline, Rewrites
-from pipeline.splitting.plan import Splitting, When
+from pipeline.splitting.plan import When
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.generate"
@@ -76,23 +76,6 @@ class SearchConfig(Config):
         "when to split a task into sub-tasks, at intermediate values of its reference: `late`, after half of the"
         " search's time or a minute, whichever is sooner; `first`, in place of the search; `never`",
     )
-    subtasks: str | None = SYNTHESIS.option(
-        None,
-        "write the sub-tasks of a split to DIR/TASK.split, as task files; existing files, edited or not, are tried"
-        " first",
-        "DIR",
-        check=writable_folder,
-    )
-    library: str | None = SYNTHESIS.option(
-        None,
-        "a folder of solved sub-tasks: equal sub-tasks reuse their programs, and new solutions are added",
-        "DIR",
-        check=writable_folder,
-    )
-
-    def splitting(self) -> Splitting:
-        """When and how tasks are split."""
-        return Splitting(self.split, self.subtasks, self.library)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -115,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = generated.output_files(tasks, options.output, options.format, language, force=options.force)
     limits, lm, searching = SearchConfig.of(given), None, None
     if proposer in (ALL, SEARCH):
-        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates, limits.splitting())
+        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates, limits.split)
     if proposer == ALL:
         lm = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
     elif proposer != SEARCH:
@@ -162,8 +145,8 @@ def _check_options(given: dict[str, Any], proposer: str) -> None:
         raise UsageError(f"--program: name a compiled program, or `{NO_PROGRAM}` (--help shows the options)")
     if "max_candidates" in given:
         raise UsageError("--max-candidates: only a search counts candidates; omit the option")
-    for name in sorted(given.keys() & {"split", "subtasks", "library"}):
-        raise UsageError(f"{flag(name)}: only a search splits tasks; omit the option")
+    if "split" in given:
+        raise UsageError("--split: only a search splits tasks; omit the option")
 
 
 def _require_offers(options: GenerateOptions, proposer: str, language: str | None) -> None:

@@ -18,7 +18,7 @@ from signatures.prompts import (
     load_prompt,
     read_yaml,
 )
-from signatures.requests import Guard, Propose, Refine, Split
+from signatures.requests import Guard, Propose, Refine
 
 __all__ = [
     "ANSWERS",
@@ -32,7 +32,6 @@ __all__ = [
     "ProposerPrompt",
     "Refine",
     "RefinerPrompt",
-    "Split",
     "YAMLAdapter",
     "compose",
     "compose_bare",

@@ -1,4 +1,4 @@
-"""The requests to proposer, guardian (paper, Section 4.1), refiner and splitter."""
+"""The requests to proposer, guardian (paper, Section 4.1) and refiner."""
 
 from __future__ import annotations
 
@@ -29,15 +29,3 @@ class Refine(dspy.Signature):
     input_impl: str = dspy.InputField(desc="a program for the task that is wrong")
     diagnostics: str = dspy.InputField(desc="what a checker found, with the lines of the program")
     output_impl: str = dspy.OutputField(desc="a program that is right, and nothing beside it")
-
-
-class Split(dspy.Signature):
-    """Choose values at which to split the task's reference into parts, to be implemented one by one.
-
-    A part computes one of the chosen values, or an output, from inputs and from values chosen before it. Choose values
-    that the functions on offer compute in a few steps, and no value that none of them computes.
-    """
-
-    task: Task = dspy.InputField(desc="the operator: its inputs, the functions on offer, its outputs in PyTorch; YAML")
-    values: list[str] = dspy.InputField(desc="the values to choose from, in their order: name, stream type, code")
-    cuts: list[str] = dspy.OutputField(desc="the names of the values chosen, as a JSON list")

@@ -17,7 +17,6 @@ from optimizers.sampling_loop import UntilSolved, sample_until_solved
 from pipeline.actions.advice import Advice, advise
 from pipeline.actions.offers import Offer, Offering, Solution
 from pipeline.actions.split_tasks import SPLIT, detail, split_tasks
-from pipeline.agent.splitter import Splitter
 from pipeline.base.choices import SEARCH, Objective, ProposerKind, is_embedded
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
@@ -27,7 +26,7 @@ from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.splitting.outcomes import SplitOutcome
-from pipeline.splitting.plan import Splitting
+from pipeline.splitting.plan import When, search_seconds
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.synthesis.results import programs_of
@@ -112,7 +111,7 @@ class Searching:
 
     minutes: float
     candidates: int | None = None
-    splitting: Splitting = field(default_factory=Splitting)
+    split: When = "late"
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class Stages:
             left = 60 * self.searching.minutes
             if session is not None:
                 left = max(left - (time.monotonic() - start) / turns, left * (1 - LM_SHARE))
-            whole = self.searching.splitting.search_seconds(left)
+            whole = search_seconds(self.searching.split, left)
             self._pursue(workers, progress, whole)
             self._split(workers, progress, left - whole)
             self._improve(offering, workers, progress)
@@ -238,16 +237,15 @@ class Stages:
             self._keep(task, _drafts_of(outcome), progress)
 
     def _split(self, workers: Workers, progress: Progress, left: float) -> None:
-        """Splits what is unsolved, with so many seconds left for each task; an LM that writes text says where."""
+        """Splits what is unsolved, with so many seconds left for each task."""
         assert self.searching is not None
-        splitter = Splitter() if progress.lm and not is_embedded(progress.lm) else None
-        unsolved, plan = progress.unsolved(self.tasks), self.searching.splitting
+        unsolved, when = progress.unsolved(self.tasks), self.searching.split
         start = progress.begin()
-        for task, outcome in split_tasks(self.name, unsolved, plan, self._limits(left), workers, splitter):
+        for task, outcome in split_tasks(self.name, unsolved, when, self._limits(left), workers):
             progress.spent(task.name, outcome.seconds, start)
             progress.splits[task.name] = outcome
-            texts = [text for text in (outcome.impl, *outcome.variants) if text is not None]
-            self._keep(task, [Draft(text, SPLIT, detail(outcome)) for text in texts], progress)
+            if outcome.impl is not None:
+                self._keep(task, [Draft(outcome.impl, SPLIT, detail(outcome))], progress)
 
     def _improve(self, offering: Offering, workers: Workers, progress: Progress) -> None:
         """Searches on for a while where all programs of a task have findings."""
@@ -310,8 +308,7 @@ def search_clean(
         if task.name in found and not any(offering.is_clean(task, each.text) for each in found[task.name])
     }
     strict = [task.model_copy(update={"stress": True}) for task in doubted.values() if not task.stress]
-    drafts = {name: [each.text for each in found[name]] for name in doubted}
     limits = replace(limits, programs=1, thorough=False)
-    for task, outcome in search_all(strict, limits, workers, drafts) if strict else ():
+    for task, outcome in search_all(strict, limits, workers) if strict else ():
         if outcome.impl is not None:
             yield doubted[task.name], outcome

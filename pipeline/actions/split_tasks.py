@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeline.agent.splitter import Splitter
 from pipeline.base.errors import print_message
-from pipeline.base.paths import shown
 from pipeline.base.text import counted
-from pipeline.splitting.library import Library
 from pipeline.splitting.outcomes import SplitOutcome
-from pipeline.splitting.plan import Splitting
-from pipeline.splitting.split_files import read_split, split_folder, write_split
+from pipeline.splitting.plan import When
 from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget
 from pipeline.verification.workers import Workers
@@ -24,49 +19,24 @@ SPLIT = "split"
 
 
 def split_tasks(
-    name: str,
-    tasks: Sequence[Task],
-    plan: Splitting,
-    budget: SearchBudget,
-    workers: Workers,
-    splitter: Splitter | None = None,
+    name: str, tasks: Sequence[Task], when: When, budget: SearchBudget, workers: Workers
 ) -> Iterator[tuple[Task, SplitOutcome]]:
-    """Splits tasks, each with this budget, and writes their sub-tasks; yields what came of each.
-
-    A `splitter` chooses the values that are tried first, by the LM of the context.
+    """Splits tasks, each with this budget; yields what came of each.
 
     Raises:
         TaskError: A task's own code fails.
-        UsageError: A file of a sub-task can't be used or written.
     """
-    if not tasks or plan.when == "never":
+    if not tasks or when == "never":
         return
-    folder = Path(plan.subtasks) if plan.subtasks else None
-    library = Library(Path(plan.library)) if plan.library else None
-
-    def kept(task: Task) -> Mapping[str, Task]:
-        return read_split(folder, task) if folder else {}
-
     print_message(name, f"splitting: {counted(len(tasks), 'task')}, up to {budget.seconds:.0f} s each")
-
-    def chosen(task: Task, values: Sequence[str]) -> Sequence[str]:
-        cuts: Sequence[str] = splitter(task=task, values=values).cuts if splitter and values else ()
-        return cuts
-
-    for task, outcome in split_all(tasks, budget, workers, library, kept, chosen):
-        where = ""
-        if folder:
-            write_split(folder, task, outcome)
-            where = f"; sub-tasks in {shown(split_folder(folder, task))}"
-        print_message(name, f"{headline(task.name, outcome)}{where}")
+    for task, outcome in split_all(tasks, budget, workers):
+        print_message(name, headline(task.name, outcome))
         yield task, outcome
 
 
 def detail(outcome: SplitOutcome) -> str:
     """How a program was composed."""
-    known = sum(attempt.known and attempt.impl is not None for attempt in outcome.attempts)
-    words = [counted(len(outcome.parts), "sub-task"), counted(outcome.candidates, "candidate")]
-    return ", ".join([*words, *([f"{known} known before"] if known else [])])
+    return f"{counted(len(outcome.parts), 'sub-task')}, {counted(outcome.candidates, 'candidate')}"
 
 
 def headline(name: str, outcome: SplitOutcome) -> str:
@@ -98,7 +68,6 @@ def as_json(outcome: SplitOutcome) -> dict[str, Any]:
                 "candidates": attempt.candidates,
                 "processor": round(attempt.seconds, 3),
                 "at": round(attempt.at, 3),
-                "known": attempt.known,
             }
             for attempt in outcome.attempts
         ],

@@ -5,8 +5,6 @@
     subtasks      what computes one value from others, as a task file
     split_search  solves sub-tasks under one budget, until they compose to a program of the whole
     composing     verified programs as one program
-    library       solved sub-tasks, found again by what they compute
-    split_files   sub-tasks as files, which one can read, edit and keep
 
 A task's own code runs in worker processes alone.
 """

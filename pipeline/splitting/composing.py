@@ -15,7 +15,10 @@ from pipeline.splitting.cuts import ONE, Axes, ReferenceCuts, canonical_axes, pe
 from pipeline.splitting.subtasks import typed, whole_dims
 from pipeline.synthesis.coercions import find_coercions
 from pipeline.synthesis.lowering import ProgramBuilder, tidy
-from step_runtime.base.errors import RuleError
+from pipeline.synthesis.parallel_search import SearchPool
+from pipeline.verification import worker
+from pipeline.verification.pool import WorkerLost
+from step_runtime.base.errors import RuleError, StepError
 from step_runtime.base.types import StreamType
 from step_runtime.execution.applier import Applier
 from step_runtime.language.parser import parse
@@ -141,6 +144,21 @@ class _Composer:
         for spec, stream in zip(part.task.outputs, program.results, strict=True):
             self._streams[spec.name] = own[stream]
             self._joints.append(spec.name)
+
+
+def composed(pool: SearchPool, task: Task, found: ReferenceCuts, parts: Sequence[SolvedTask]) -> Composition | str:
+    """A right program for a task of programs for its sub-tasks; else the name of what one of them makes wrongly."""
+    try:
+        made = compose(task, parts)
+    except JointError as error:
+        return error.joint
+    if worker.verdict_of(pool.run(worker.judge, task, made.text)).passed:
+        return made
+    try:
+        wrong: str | None = pool.run(wrong_joint, task, made.joined, made.joints, found).result()
+    except (WorkerLost, StepError):
+        wrong = None
+    return wrong or made.joints[-1]
 
 
 def wrong_joint(name: str, content: str, joined: str, joints: Sequence[str], found: ReferenceCuts) -> str | None:

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pipeline.splitting.composing import Composition, JointError, compose, wrong_joint
+from pipeline.splitting.composing import Composition, composed
 from pipeline.splitting.cuts import find_cuts
 from pipeline.splitting.split_search import PRELOAD
 from pipeline.splitting.subtasks import SubtaskWriter
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
-from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import StepError
@@ -90,11 +89,14 @@ class _Division:
 
     def step(self, programs: Mapping[str, str]) -> Divided:
         """See `Divider.divided`."""
-        while made := self._made(programs):
-            outputs = self._writer.outputs
-            if not all(name in made for name in outputs) or (wrong := self._composed(made, programs)) is None:
+        while all(name in (made := self._made(programs)) for name in self._writer.outputs):
+            parts = [SolvedTask(self._divided.parts[name], programs[name]) for name in made.values()]
+            found = composed(self._pool, self._writer.task, self._writer.found, parts)
+            if isinstance(found, Composition):
+                self._divided.impl = found.text
+                self._divided.origins = tuple(made[joint] for joint in found.joints)
                 break
-            self._refused.add(wrong)
+            self._refused.add(made.get(found, made[self._writer.outputs[-1]]))
         if self._divided.impl is None:
             self._extend(made)
         return self._divided
@@ -109,27 +111,6 @@ class _Division:
                 return made
             made = able | made
 
-    def _composed(self, made: Mapping[str, str], programs: Mapping[str, str]) -> str | None:
-        """Composes the whole; the sub-task whose program is wrong there, None if there is none."""
-        parts = {goal: SolvedTask(self._divided.parts[name], programs[name]) for goal, name in made.items()}
-        try:
-            found = compose(self._writer.task, list(parts.values()))
-        except JointError as error:
-            return made.get(error.joint, made[self._writer.outputs[-1]])
-        if worker.verdict_of(self._pool.run(worker.judge, self._writer.task, found.text)).passed:
-            self._divided.impl = found.text
-            self._divided.origins = tuple(made[joint] for joint in found.joints)
-            return None
-        return made[self._wrong(found)]
-
-    def _wrong(self, found: Composition) -> str:
-        arguments = found.joined, found.joints, self._writer.found
-        try:
-            wrong: str | None = self._pool.run(wrong_joint, self._writer.task, *arguments).result()
-        except (WorkerLost, StepError):
-            wrong = None
-        return wrong or found.joints[-1]
-
     def _extend(self, made: Mapping[str, str]) -> None:
         """Adds sub-tasks: at first for all named values; then for those that are still needed."""
         writer = self._writer
@@ -137,13 +118,9 @@ class _Division:
             named = [goal for goal in writer.goals if goal in writer.named]
             self._add(named, named)
             return
-        needed = [goal for goal in writer.goals if goal not in made and self._is_needed(goal, made)]
+        needed = [goal for goal in writer.goals if goal not in made and writer.is_needed(goal, made)]
         self._add(needed, [*made, *(goal for goal in needed if goal not in writer.named)])
         self._add([goal for goal in needed if goal in writer.named], list(made))
-
-    def _is_needed(self, goal: str, made: Mapping[str, str]) -> bool:
-        left = [name for name in self._writer.outputs if name not in made]
-        return any(self._writer.is_between(goal, output, list(made)) for output in left)
 
     def _add(self, goals: Sequence[str], cuts: Sequence[str]) -> None:
         for goal in goals:

@@ -20,8 +20,6 @@ class SubtaskAttempt:
         candidates: Streams computed in search of it.
         seconds: Processor time.
         at: Seconds by the clock from the beginning on.
-        known: Whether its program was in the library.
-        others: Further programs, each cheaper in some figure.
     """
 
     task: Task
@@ -31,8 +29,6 @@ class SubtaskAttempt:
     candidates: int
     seconds: float
     at: float
-    known: bool = False
-    others: tuple[str, ...] = ()
 
     @property
     def goal(self) -> str:
@@ -50,7 +46,6 @@ class SplitOutcome:
         attempts: Every sub-task that was tried, in their order.
         reason: Why there is no program, in words.
         unsolved: The outputs that no sub-task made.
-        variants: Further programs that passed, each with another program of some sub-task.
     """
 
     impl: str | None = None
@@ -58,7 +53,6 @@ class SplitOutcome:
     attempts: list[SubtaskAttempt] = field(default_factory=list)
     reason: str = ""
     unsolved: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property

@@ -48,11 +48,6 @@ class SubtaskWriter:
         cuts = self.found.cuts
         return frozenset(self.outputs) | {cut.name for cut in cuts if not cut.temporary or cut.output is not None}
 
-    @cached_property
-    def choices(self) -> tuple[str, ...]:
-        """The cuts for a reader: name, type, and the statement that makes it."""
-        return tuple(f"{cut.name}: {cut.type}, {self._statements[cut.place[0]].code}" for cut in self.found.cuts)
-
     def given(self, goal: str, cuts: Collection[str]) -> tuple[str, ...]:
         """Which of the cuts, by name, the reference of a goal starts from."""
         return self._given(self._slices(goal, cuts))
@@ -63,6 +58,10 @@ class SubtaskWriter:
             return goal == later
         number = self.cuts[goal].place[0]
         return any(number in part.statements for part in self._slices(later, cuts))
+
+    def is_needed(self, goal: str, made: Collection[str]) -> bool:
+        """Whether an output is made by way of a goal, from what is made already."""
+        return any(self.is_between(goal, name, made) for name in self.outputs if name not in made)
 
     def subtask(self, goal: str, cuts: Collection[str], without: Collection[str] = ()) -> Task | None:
         """The task to compute a goal from those of the cuts that its reference comes to first, and from inputs.

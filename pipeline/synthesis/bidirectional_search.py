@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.draft_streams import draft_streams
 from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.phases import PHASES, Phase, Types, resumed
 from pipeline.synthesis.rules import RuleTable
@@ -40,7 +39,7 @@ class BidirectionalSearch:
     Its phases differ in what they leave out at first; each has a share of the budget.
     """
 
-    def __init__(self, task: Task, budget: SearchBudget, drafts: Sequence[str] = ()) -> None:
+    def __init__(self, task: Task, budget: SearchBudget) -> None:
         self._start = time.monotonic(), time.process_time()
         self._task = task.without_impl()
         self._verifier = Verifier(self._task)
@@ -48,22 +47,10 @@ class BidirectionalSearch:
         self._executor = BatchExecutor(self._instance, TypeSpace(self._instance.scope), budget)
         self._observation = Observation(self._instance, self._executor)
         self._seeds = SeedStreams(self._observation.inputs)
-        self._drafted = draft_streams(self._executor, drafts, self._observation.inputs)
-        self._take_drafted(near=True)
         self._refused: set[str] = set()
         self._tables: dict[Types, tuple[RuleTable, InvertibleOperands]] = {}
         self._known: set[str] = set()
         self._turn: SearchRound | None = None
-
-    def _take_drafted(self, *, near: bool) -> None:
-        """Starts from streams of drafts, too: first from outputs and those with landmarks, later from all."""
-        later, observation = [], self._observation
-        for stream in self._drafted:
-            if not near or observation.is_output(stream) or observation.has_landmark(stream):
-                self._seeds.add(stream)
-            else:
-                later.append(stream)
-        self._drafted = later
 
     def run(self) -> SearchOutcome:
         """Searches until there are programs enough, the budget is used up, or nothing is left to try."""
@@ -73,8 +60,6 @@ class BidirectionalSearch:
         left = PHASES
         while left and not self._executor.over and len(found) < budget.programs:
             phase = left[0]
-            if phase.drafts:
-                self._take_drafted(near=False)
             try:
                 for text, length in self._programs(phase):
                     found.setdefault(text, length)
@@ -133,13 +118,12 @@ class BidirectionalSearch:
         return tuple(pareto_front(priced, lambda program: program.figures, "memory"))
 
 
-def synthesize(task: Task, budget: SearchBudget | None = None, drafts: Sequence[str] = ()) -> SearchOutcome:
+def synthesize(task: Task, budget: SearchBudget | None = None) -> SearchOutcome:
     """Searches for a program of a task, whose code runs in this process; see `session` for where it may hang.
 
     Args:
         task: The task.
         budget: When to give up.
-        drafts: Failed programs, whose streams the search may use.
 
     Raises:
         TaskError: The task's own code fails.
@@ -147,6 +131,6 @@ def synthesize(task: Task, budget: SearchBudget | None = None, drafts: Sequence[
     start = time.monotonic()
     with default_dtype(torch.float64):
         try:
-            return BidirectionalSearch(task, budget or SearchBudget(), drafts).run()
+            return BidirectionalSearch(task, budget or SearchBudget()).run()
         except OutOfBudget as error:
             return SearchOutcome(None, error.reason, time.monotonic() - start)

@@ -6,7 +6,7 @@ derivation makes it of others by a rule. Streams that give an output when read a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple, TypeAlias
@@ -16,7 +16,6 @@ import torch
 from pipeline.synthesis.assembly import Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Block, StreamRef
-from pipeline.synthesis.draft_streams import streams_of
 from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.grammar import Grammar
 from pipeline.synthesis.observation import Observation, least_instance
@@ -27,13 +26,16 @@ from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
 from pipeline.synthesis.search_round import SearchRound
 from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
-from pipeline.synthesis.terms import Term
+from pipeline.synthesis.terms import ProgramTerm, Term
 from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal
 from pipeline.synthesis.transplants import programs_of
 from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace
-from pipeline.synthesis.value_blocks import digests
+from pipeline.synthesis.value_blocks import ROWS, digests, operand
+from step_runtime.base.errors import RunError, StepError
 from step_runtime.base.types import StreamType
 from step_runtime.execution.invocation import default_dtype
+from step_runtime.primitives import Operand
+from step_runtime.program.graph import Program, StreamId
 from step_runtime.tasks.task import SolvedTask, Task
 
 NodeId: TypeAlias = int
@@ -215,3 +217,34 @@ class Chart:
 
     def _ref(self, stream: StreamRef) -> NodeId:
         return self._bucket(stream.type, stream.cost)[stream.row]
+
+
+def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[SeedStream]) -> Iterator[SeedStream]:
+    """The streams that a program's functions make, up to the first primitive that fails.
+
+    Raises:
+        OutOfBudget: The time is up.
+    """
+    streams: dict[StreamId, Operand] = {
+        place: operand(stream.type, executor.layout(stream.type), stream.values) for place, stream in enumerate(inputs)
+    }
+    for node in program.nodes:
+        executor.spend(1 if node.op.functions() else 0)
+        if any(stream not in streams for stream in node.inputs):
+            continue
+        try:
+            made = executor.add(node.op, *(streams[stream] for stream in node.inputs))
+        except RunError as error:
+            if error.code == "time-limit":
+                raise OutOfBudget("time") from None
+            return
+        except StepError:
+            return
+        streams |= zip(node.outputs, made, strict=True)
+        for number, result in zip(node.outputs, made, strict=True):
+            *shape, rows = result.type.shape
+            # A routed stream has one dim, in which the rows of a block are no longer apart.
+            if node.op.functions() and rows == ROWS:
+                type_ = StreamType(result.type.dtype, tuple(shape))
+                values = executor.layout(type_).pack(tuple(result.data), 1)
+                yield SeedStream(type_, values, ProgramTerm(program, number), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,16 +26,13 @@ _REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory", "
 _LOG = logging.getLogger(__name__)
 
 
-def search_all(
-    tasks: Sequence[Task], budget: SearchBudget, workers: Workers, drafts: Mapping[str, Sequence[str]] | None = None
-) -> Iterator[tuple[Task, SearchOutcome]]:
+def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) -> Iterator[tuple[Task, SearchOutcome]]:
     """Yields the outcomes in the order of tasks; each worker runs one search, and closing the iterator ends all.
 
     Args:
         tasks: The tasks.
         budget: Of each search.
         workers: Where searches run.
-        drafts: Failed programs by the task's name, the nearest first, whose streams a search may use.
 
     Raises:
         TaskError: A task's own code fails.
@@ -44,7 +41,7 @@ def search_all(
     with workers.pool(settings, most=len(tasks)) as workers_pool:
         pool = SearchPool(workers_pool)
         try:
-            futures = [pool.search(task, budget, (drafts or {}).get(task.name, ())) for task in tasks]
+            futures = [pool.search(task, budget) for task in tasks]
             for task, future in zip(tasks, futures, strict=True):
                 yield task, pool.outcome(future)
         finally:
@@ -62,9 +59,9 @@ class SearchPool:
         self._pool = pool
         self._started: dict[Future[Any], tuple[Task, float]] = {}
 
-    def search(self, task: Task, budget: SearchBudget, drafts: Sequence[str] = ()) -> Future[Any]:
+    def search(self, task: Task, budget: SearchBudget) -> Future[Any]:
         """Starts a search, whose outcome `outcome` gives when it has ended."""
-        future = self._pool.submit(_search, task.name, task.statement, budget, list(drafts))
+        future = self._pool.submit(_search, task.name, task.statement, budget)
         self._started[future] = task, time.monotonic()
         return future
 
@@ -106,7 +103,7 @@ def _result(task: Task, future: Future[Any], start: float) -> SearchOutcome:
     return outcome
 
 
-def _search(name: str, content: str, budget: SearchBudget, drafts: Sequence[str]) -> SearchOutcome:
+def _search(name: str, content: str, budget: SearchBudget) -> SearchOutcome:
     """Searches in a worker; an error of the search itself is an outcome, which says where it was raised.
 
     Raises:
@@ -117,7 +114,7 @@ def _search(name: str, content: str, budget: SearchBudget, drafts: Sequence[str]
 
     start = time.monotonic()
     try:
-        return synthesize(loads_task(content, name), budget, drafts)
+        return synthesize(loads_task(content, name), budget)
     except TaskError:
         raise
     except MemoryError:

@@ -46,11 +46,10 @@ class Depth:
 
 @dataclass(frozen=True)
 class Phase:
-    """A choice of types and a depth; `drafts` says whether its rounds start from all streams of drafts."""
+    """A choice of types and a depth."""
 
     types: Types
     depth: Depth
-    drafts: bool
 
     @property
     def name(self) -> str:
@@ -74,8 +73,6 @@ LONG = Depth("more choices", RoundLimits(14, 8_000, choices=True), 0.1)
 REPEATED = Depth("functions again", RoundLimits(18, 16_000, choices=True, once=False), 0.2)
 UNLIMITED = Depth("no end", RoundLimits(40, 30_000, choices=True, once=False), 0.25)
 DEPTHS = (NEAR, SHORT, MIDDLE, LONG, REPEATED, UNLIMITED)
-_WITH_DRAFTS = 3
-"""The steps of widening from which on rounds start from all streams of drafts: they are many."""
 
 
 def widening() -> Iterator[Phase]:
@@ -89,8 +86,8 @@ def widening() -> Iterator[Phase]:
         for types in TYPES
         if depth.limits.choices or not types.invented
     ]
-    for step, _, types, depth in sorted(steps, key=lambda entry: entry[:2]):
-        yield Phase(types, depth, step >= _WITH_DRAFTS)
+    for _, _, types, depth in sorted(steps, key=lambda entry: entry[:2]):
+        yield Phase(types, depth)
 
 
 PHASES = tuple(widening())

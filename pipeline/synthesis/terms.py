@@ -27,14 +27,14 @@ class RuleTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class DraftTerm:
+class ProgramTerm:
     """A stream of a program that was found elsewhere."""
 
     program: Program
     stream: StreamId
 
 
-Term: TypeAlias = InputTerm | RuleTerm | DraftTerm
+Term: TypeAlias = InputTerm | RuleTerm | ProgramTerm
 
 
 class TermWriter:
@@ -72,7 +72,7 @@ def needed_nodes(program: Program, stream: StreamId) -> list[Node]:
 
 
 def functions_of(term: Term) -> set[Fn]:
-    """The functions that rules apply in a term; none of a draft's."""
+    """The functions that rules apply in a term; none of a program's."""
     found, open_, seen = set[Fn](), [term], set[Term]()
     while open_:
         each = open_.pop()

@@ -1,6 +1,5 @@
 """Searches that fail with an error of their own for one task, in a worker."""
 
-from collections.abc import Sequence
 from unittest import mock
 
 from pipeline.synthesis import bidirectional_search, parallel_search
@@ -13,9 +12,9 @@ def _fails(*_: object) -> float:
     return 1 / 0
 
 
-def search(name: str, content: str, budget: SearchBudget, drafts: Sequence[str]) -> SearchOutcome:
+def search(name: str, content: str, budget: SearchBudget) -> SearchOutcome:
     """As the project's own, whose search fails for the task named `broken`."""
     if name != "broken":
-        return _SEARCH(name, content, budget, drafts)
+        return _SEARCH(name, content, budget)
     with mock.patch.object(bidirectional_search, "synthesize", _fails):
-        return _SEARCH(name, content, budget, drafts)
+        return _SEARCH(name, content, budget)

@@ -1,6 +1,6 @@
 """The phases of the search widen types and depth in turn."""
 
-from pipeline.synthesis.phases import DECLARED, DEPTHS, PHASES, TYPES, resumed, widening
+from pipeline.synthesis.phases import DEPTHS, PHASES, TYPES, resumed, widening
 
 
 def test_no_phase_comes_before_a_narrower_one() -> None:
@@ -18,13 +18,6 @@ def test_dims_of_elements_need_depths_that_count_choices() -> None:
     for types in TYPES:
         depths = [phase.depth for phase in PHASES if phase.types == types]
         assert depths == [depth for depth in DEPTHS if depth.limits.choices or not types.invented]
-
-
-def test_the_first_phases_leave_drafts_out() -> None:
-    """The streams of drafts are many: from some phase on, all later ones start from them."""
-    drafts = [phase.drafts for phase in PHASES]
-    assert drafts == sorted(drafts) and not drafts[0] and drafts[-1]
-    assert PHASES[0].types == DECLARED and PHASES[0].name == "a function or two, declared types"
 
 
 def test_where_a_phase_has_reached_a_landmark_it_is_soon_tried_again() -> None:

@@ -3,7 +3,7 @@
 from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import RuleTable
-from pipeline.synthesis.terms import DraftTerm, InputTerm, RuleTerm, TermWriter, functions_of, needed_nodes
+from pipeline.synthesis.terms import InputTerm, ProgramTerm, RuleTerm, TermWriter, functions_of, needed_nodes
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
@@ -34,5 +34,5 @@ def test_a_stream_of_a_draft_takes_the_nodes_that_lead_to_it() -> None:
     made = program.nodes[-1].outputs[0]
     assert [len(node.outputs) for node in needed_nodes(program, made)] == [2, 1]
     writer = TermWriter(ProgramBuilder(SCOPE))
-    writer.stream(DraftTerm(program, made))
-    assert functions_of(DraftTerm(program, made)) == set()
+    writer.stream(ProgramTerm(program, made))
+    assert functions_of(ProgramTerm(program, made)) == set()

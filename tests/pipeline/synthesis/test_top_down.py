@@ -16,7 +16,7 @@ DATA = PROJECT / "data"
 def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     """LayerNorm is found within so many candidates, and not bottom-up alone, if no landmark shows the way."""
     depth = Depth("no end", RoundLimits(40, 8_000, True, once=False), 1.0)
-    monkeypatch.setattr(bidirectional_search, "PHASES", (Phase(DECLARED, depth, drafts=False),))
+    monkeypatch.setattr(bidirectional_search, "PHASES", (Phase(DECLARED, depth),))
     monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
     given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=30_000)
     assert synthesize(given, budget).impl is not None
