@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.base.errors import Exit, UsageError, start
-from pipeline.base.languages import LanguageName
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, flag, option
+from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser
-from pipeline.cli.program_arguments import ProgramName, read_program, resolve
-from pipeline.languages import registry
-from pipeline.languages.language import Prices
+from pipeline.cli.program_arguments import ProgramName, read_program
 from pipeline.verification.sandbox import SandboxOptions
 
 if TYPE_CHECKING:
@@ -41,7 +38,6 @@ def _sizes(text: str) -> str:
 class CostOptions(Config):
     """Sizes, the chip, and the form of the output."""
 
-    language: LanguageName = None
     sizes: str | None = option(
         None,
         "sizes such as D=16,M=5; other dims keep the sizes of the task's first set",
@@ -60,8 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = Parser(NAME, "Shows the cost of a program: memory, off-chip traffic, operations, time and queues.", EPILOG,
                    ProgramName, CostOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), CostOptions.of(given)
-    if options.language is not None:
-        return _in_language(arguments, options)
     if options.compare and (arguments.impl or options.svg):
         raise UsageError("--compare names the programs itself, and draws none: leave out IMPL and --svg")
 
@@ -79,22 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not _all_checked(subjects):
         return Exit.NO
     _show(subjects, chip.name, options, doubts)
-    return Exit.OK
-
-
-def _in_language(arguments: ProgramName, options: CostOptions) -> int:
-    """What a program in another language costs, as that language says it.
-
-    Raises:
-        UsageError: The language says no costs, or an option is not for it.
-    """
-    prices = registry.offer(options.language, Prices, "--language")
-    for name in ("sizes", "chip", "sram", "compare", "svg"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"{flag(name)}: the language `{options.language}` prices a program as it is; omit it")
-    items = resolve([arguments.task, *filter(None, [arguments.impl])], None, registry.tasks_folder(options.language))
-    table, figures = prices.cost_of(items[0])
-    print(json_text(NAME, figures) if options.as_json else table)
     return Exit.OK
 
 

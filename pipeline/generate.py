@@ -13,11 +13,10 @@ from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, require, start
 from pipeline.base.files import writable_folder
+from pipeline.base.languages import step_only
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
-from pipeline.languages import registry
-from pipeline.languages.language import ProposesOffline, Rewrites
 from pipeline.splitting.plan import When
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -151,10 +150,10 @@ def _check_options(given: dict[str, Any], proposer: str) -> None:
 
 def _require_offers(options: GenerateOptions, proposer: str, language: str | None) -> None:
     """Raises `UsageError` for what the language does not offer."""
-    if proposer in (ALL, SEARCH) and language is not None:
-        registry.offer(language, ProposesOffline, f"--proposer {proposer}")
-    if options.objective != "correctness" and language is not None:
-        registry.offer(language, Rewrites, "--objective")
+    if proposer in (ALL, SEARCH):
+        step_only(language, f"--proposer {proposer}")
+    if options.objective != "correctness":
+        step_only(language, "--objective")
 
 
 if __name__ == "__main__":

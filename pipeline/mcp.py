@@ -8,11 +8,9 @@ import os
 from collections.abc import Sequence
 
 from pipeline.base.errors import Exit, UsageError, print_message, start
-from pipeline.base.languages import LanguageName
+from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.settings import Config, Natural, Positive, option
 from pipeline.cli.options import Parser
-from pipeline.languages import registry
-from pipeline.languages.language import ServesTools
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -54,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.port is not None and not options.http:
         raise UsageError("--port: only --http listens on a port; add --http, or omit the option")
 
-    offers = None if options.language is None else registry.offer(options.language, ServesTools, "--language")
+    step_only(options.language, NAME)
     try:
         from pipeline.mcp_server import server as serving
     except ModuleNotFoundError as error:
@@ -67,8 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     serving.check_packages()
     pool = serving.new_pool(limits, options.language)
     # The default's modules are imported after the client's first words.
-    make = offers.tool_server if offers else serving.make_server
-    server = make(Workspace(options.folder), pool, limits, options.max_minutes, options.program)
+    server = serving.make_server(Workspace(options.folder), pool, limits, options.max_minutes, options.program)
     try:
         if options.http:
             port = 8765 if options.port is None else options.port

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.choices import Figure
 from pipeline.base.errors import Exit, start
 from pipeline.base.files import write_text
-from pipeline.base.languages import LanguageName
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
-from pipeline.languages import registry
-from pipeline.languages.language import Rewrites
 from pipeline.verification.sandbox import SandboxOptions
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad opti
 class OptimizeOptions(Config):
     """The figure to minimize, and the place of the program."""
 
-    language: LanguageName = None
     objective: Figure = option("memory", "the figure to minimize; the other figures break ties")
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
     max_programs: Count = option(200, "programs to price at most")
@@ -52,11 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions.price_program import Optimized, chip_of, optimize
     from pipeline.verification.task_files import load_one_with_warnings
 
-    registry.offer(options.language, Rewrites, "--language")
-    task, doubts = load_one_with_warnings(arguments.task, options.language)
+    task, doubts = load_one_with_warnings(arguments.task)
     text = read_program(arguments, task)
-    chip = None if options.chip is None else chip_of(options.chip, None)
-    found = optimize(task, text, options.objective, chip, options.max_programs, options.language)
+    chip = chip_of(options.chip, None)
+    found = optimize(task, text, options.objective, chip, options.max_programs)
     if not isinstance(found, Optimized):
         print(found.render(text, task.name), file=sys.stderr)
         return Exit.NO

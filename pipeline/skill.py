@@ -7,6 +7,7 @@ samples an LM with and without it on tasks that it does not contain, and writes 
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.actions.write_skill import make_skill
 from pipeline.base.choices import NO_PROGRAM
 from pipeline.base.config import LM, BudgetConfig, LMConfig, ProgramConfig, SamplingConfig, Tasks
 from pipeline.base.errors import UsageError, print_message, start
@@ -14,8 +15,6 @@ from pipeline.base.files import writable_folder
 from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, flag, option
 from pipeline.cli.options import Parser, TrackingURI, output_option
-from pipeline.languages import registry
-from pipeline.languages.language import WritesSkills
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.skill"
@@ -63,13 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.running.learned import learned_agent, solved_examples
     from pipeline.verification.task_files import load_tasks
 
-    writer, folder = registry.offer(options.language, WritesSkills, "--language"), Path(options.output)
+    folder = Path(options.output)
     action.skill_name(folder)
     action.check_folder(folder, force=options.force)
     learned = {}
     if options.program is not None:
         learned = solved_examples(learned_agent(options.program, lambda line: print_message(NAME, line)))
-    skill, measured = writer.skill(learned), None
+    skill, measured = make_skill(learned), None
     if options.measure:
         asked = {name: value for name, value in given.items() if name in ProgramConfig.model_fields}
         defaults = {"samples": SAMPLES, "temperatures": TEMPERATURES}

@@ -10,20 +10,10 @@ from functools import partial
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
-from pipeline.base.languages import LanguageName
+from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.settings import Config, OptionGroup, flag, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
-from pipeline.languages.language import (
-    Draws,
-    Explains,
-    ExplainsValues,
-    KeepsLimits,
-    Mutates,
-    Prices,
-    Proves,
-    RunsOwnCalls,
-)
 from pipeline.verification.limits import KEPT, ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -127,7 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     table, figures = None, None
     if options.cost and result.verdict.passed:
-        table, figures = registry.offer(options.language, Prices, "--cost").cost_of(items[0])
+        from pipeline.actions.price_program import cost_of
+
+        table, figures = cost_of(items[0])
     if options.as_json:
         print(action.single(result, figures).text())
     else:
@@ -139,22 +131,12 @@ def _require_offers(options: VerifyOptions, limits: ProgramLimits) -> None:
     """Raises `UsageError` for an option that the language does not serve."""
     if options.language is None:
         return
-    wanted: dict[str, tuple[object, type]] = {
-        "--explain": (options.explain, Explains),
-        "--values": (options.values, ExplainsValues),
-        "--graph": (options.graph, Draws),
-        "--cost": (options.cost, Prices),
-        "--exact": (options.exact, Proves),
-        "--mutants": (options.mutants, Mutates),
-        "--dtype": (options.dtype != "float64", RunsOwnCalls),
-    }
-    for name, (given, kind) in wanted.items():
-        if given:
-            registry.offer(options.language, kind, name)
+    for name in ("explain", "values", "graph", "cost", "exact", "mutants", "dtype"):
+        if name in options.model_fields_set:
+            step_only(options.language, flag(name))
     spoken = registry.find(options.language)
-    kept = (*KEPT, *(spoken.limits if isinstance(spoken, KeepsLimits) else ()))
-    for limit in (name for name in limits.model_fields_set if name not in kept):
-        raise UsageError(f"{flag(limit)}: the language `{spoken.name}` keeps no such limit (KeepsLimits: limits)")
+    for limit in (name for name in limits.model_fields_set if name not in (*KEPT, *spoken.limits)):
+        raise UsageError(f"{flag(limit)}: the language `{spoken.name}` keeps no such limit")
 
 
 if __name__ == "__main__":

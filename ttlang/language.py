@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.base.errors import UsageError
-from pipeline.languages import Diagnostic, TaskError, TextTask, Verdict, read_text_task
+from pipeline.languages import Diagnostic, Language, TaskError, TextTask, Verdict, read_text_task
 from ttlang import allowed
 
 REVISION = "1"
@@ -22,7 +22,7 @@ _KEYS: Mapping[str, type] = {"goal": str, "inputs": dict, "outputs": dict, "size
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
-class TTLang:
+class TTLang(Language):
     """See `pipeline.languages.language` for the members.
 
     Programs are run as Python, in confined cells only, after `allowed` has refused all but a part of the language.

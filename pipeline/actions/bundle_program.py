@@ -22,6 +22,7 @@ from typing import Any
 import dspy
 from pydantic import ValidationError
 
+from pipeline.actions.price_program import cost_of, pytest_script
 from pipeline.actions.verify_programs import Batch, run_single
 from pipeline.base.bundles import MANIFEST, Bundle, BundleCheck, BundledFile, BundleOutput, HeldOutFinding, Origin
 from pipeline.base.choices import FloatType
@@ -32,8 +33,7 @@ from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.base.paths import shown
 from pipeline.base.text import visible
 from pipeline.cli.program_arguments import Item
-from pipeline.languages import registry
-from pipeline.languages.language import Prices, Proves, Rewrites, WritesTests
+from pipeline.rewriting.simplification import annotated
 from pipeline.running.job import code_version, versions
 from pipeline.verification.held_out import holding_out
 from pipeline.verification.limits import ProgramLimits
@@ -60,8 +60,7 @@ def make(task: Any, text: str, folder: Path, origin: Origin, dtype: FloatType, l
         NotRight: The program does not pass.
         UsageError: The task's code fails, or the folder can't be written.
     """
-    spoken = registry.find(language)
-    program = spoken.annotated(task, text) if isinstance(spoken, Rewrites) else text
+    program = annotated(task, text) if language is None else text
     texts = {TASK: task.without_impl().statement.rstrip("\n") + "\n", PROGRAM: program.rstrip("\n") + "\n"}
     with tempfile.TemporaryDirectory() as scratch:
         for name, content in texts.items():
@@ -177,11 +176,9 @@ class _Found:
 
     def __init__(self, folder: Path, task: str, dtype: FloatType, language: str | None) -> None:
         self._language = language
-        self._spoken: Any = registry.find(language)
         self._dtype = dtype
         self._item = Item(folder / TASK, str(folder / PROGRAM))
-        proves = language is None or isinstance(self._spoken, Proves)
-        settings = Batch(dtype=dtype, limits=ProgramLimits(), exact=proves, language=language)
+        settings = Batch(dtype=dtype, limits=ProgramLimits(), exact=language is None, language=language)
         checked = run_single(settings, self._item, None)
         self.text = checked.text.replace(str(folder / PROGRAM), PROGRAM)
         self.verdict = _located(checked.verdict, task)
@@ -190,18 +187,18 @@ class _Found:
     @property
     def cost(self) -> Mapping[str, Any] | None:
         """The cost of the program on the default chip."""
-        if not isinstance(self._spoken, Prices):
+        if self._language is not None:
             return None
-        figures = {**self._spoken.cost_of(self._item)[1], "program": PROGRAM}
+        figures = {**cost_of(self._item)[1], "program": PROGRAM}
         found: dict[str, Any] = json.loads(json.dumps(figures))
         return found
 
     @property
     def test(self) -> str | None:
         """The generated script."""
-        if not isinstance(self._spoken, WritesTests):
+        if self._language is not None:
             return None
-        return self._spoken.test_script(self._task, str(self._item.text), self._dtype)
+        return pytest_script(self._task, str(self._item.text), self._dtype)
 
     def held_out(self, seed: int) -> HeldOutFinding | None:
         """The verdict on the program at sizes and inputs drawn from a seed."""

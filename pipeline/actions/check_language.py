@@ -26,9 +26,8 @@ from pipeline.base.language_outputs import ConformanceCase, LanguageCheckOutput
 from pipeline.base.languages import DEFAULT
 from pipeline.base.machine import cores
 from pipeline.base.text import visible
-from pipeline.languages import language as protocols
 from pipeline.languages import registry
-from pipeline.languages.language import Language, Task
+from pipeline.languages.language import Task
 from pipeline.verification import probes, sandbox
 from pipeline.verification.checking import checking_pool
 from pipeline.verification.isolation.confinement import Means
@@ -58,7 +57,6 @@ _WRAPPINGS: dict[str, Callable[[str, str], str]] = {
 }
 _BANNED = ("os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess.Popen", "socket.connect", "ctypes.dlopen")
 """Audit events that nothing causes in the caller's process while it reads a program."""
-_MEMBERS = [each for each in vars(protocols).values() if getattr(each, "_is_protocol", False)]
 
 
 class Kit:
@@ -299,17 +297,12 @@ class Kit:
             version=registry.version(self._own),
             stages=tuple(language.stages),
             executes=language.executes,
-            offers=tuple(each.__name__ for each in _MEMBERS if _is_offer(each) and isinstance(language, each)),
             passed=not counts["broken"],
             **{outcome: counts[outcome] for outcome in ("held", "broken", "skipped")},
             cold_seconds=None if self._cold is None else round(self._cold, 4),
             warm_seconds=round(warm[len(warm) // 2], 4) if warm else None,
             cases=tuple(self.cases),
         )
-
-
-def _is_offer(protocol: type) -> bool:
-    return protocol not in (Task, Language) and protocol.__module__ == protocols.__name__
 
 
 def _raised(error: Exception) -> str:

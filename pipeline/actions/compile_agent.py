@@ -13,18 +13,18 @@ from typing import Any
 import dspy
 
 from optimizers import Attempt, Experience, TokenCount
+from pipeline.actions.advice import advise
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.choices import REFLECTING, RESAMPLE, SELECTIONS, VALIDATING, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
+from pipeline.base.languages import step_only
 from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
-from pipeline.languages import registry
-from pipeline.languages.language import Advises, Divides
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
@@ -97,7 +97,7 @@ def checked(config: RunConfig) -> Request:
     if config.selection != SELECTIONS[0] and config.optimizer != "adaptive":
         raise UsageError(f"--selection: `{config.optimizer}` does not select demonstrations; omit the option")
     if config.split:
-        registry.offer(config.language, Divides, "--split")
+        step_only(config.language, "--split")
         if config.optimizer != "adaptive":
             raise UsageError(f"--split: `{config.optimizer}` does not learn from sub-tasks; omit the option")
     validation = load_tasks(config.validation, config.language) if config.validation else []
@@ -269,11 +269,10 @@ def _advice(result: JobResult) -> dict[str, Any]:
     for attempt in result.experience.attempts if unsolved else ():
         if attempt.task_key in attempts and attempt.iteration >= 0:
             attempts[attempt.task_key].append(attempt)
-    language = registry.find(result.language)
-    if not isinstance(language, Advises):
+    if result.language is not None:
         return {}
-    asked = result.proposer
-    return {name: language.advice(task, attempts[name], asked) for name, task in unsolved.items() if attempts[name]}
+    asked: dict[str, Any] = {name: task for name, task in unsolved.items() if attempts[name]}
+    return {name: advise(task, attempts[name], proposer=result.proposer) for name, task in asked.items()}
 
 
 def exit_code(name: str, result: JobResult) -> Exit:

@@ -12,12 +12,14 @@ from typing import Any
 from pipeline.base.choices import Figure, Objective
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import write_text
+from pipeline.base.languages import DEFAULT
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
 from pipeline.cli.cost_tables import aligned
-from pipeline.languages.language import Rewrites, Simplifies
 from pipeline.languages.language import Task as AnyTask
+from pipeline.rewriting.simplification import annotated, simplified
 from pipeline.verification.metric import Metric
+from pipeline.verification.pricing import Pricing
 from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import Sizes, format_sizes
 from step_runtime.cost.chip import DEFAULT_CHIP
@@ -137,31 +139,32 @@ class Offering:
         """Whether `pipeline.verify` has nothing to say of a program that passes."""
         return not self.metric.findings(task, text)
 
-    def solution(self, task: AnyTask, draft: str, by: str, detail: str) -> Solution:
+    def solution(self, task: Any, draft: str, by: str, detail: str) -> Solution:
         """A program that was found, simplified where the language does that, with its findings; not priced yet."""
-        language, impl = self.metric.language, draft
-        if isinstance(language, Simplifies):
-            impl = language.simplified(task, draft, self.metric.replaces(task, draft))
+        impl = draft
+        if self.metric.language.name == DEFAULT:
+            impl = simplified(task, draft, self.metric.replaces(task, draft))
         return Solution(impl, draft, by, detail, findings=self.metric.findings(task, impl))
 
-    def offer(self, task: AnyTask, found: Sequence[Solution]) -> Offer:
+    def offer(self, task: Any, found: Sequence[Solution]) -> Offer:
         """The programs found and their rewrites, without those that another program matches in every figure.
 
         `found` are one program or more, none of them priced. A program that can't be priced is offered without figures.
         """
-        language = self.metric.language
-        if not isinstance(language, Rewrites):
+        if self.metric.language.name != DEFAULT:
             return Offer.unpriced(found)
         priced, rewritten, sizes = list[Solution](), list[Solution](), dict[str, int]()
         for solution in found:
             try:
-                explored = language.explored(task, solution.impl, self.metric.executor, self._figure, PRICED)
+                explored = Pricing(task, DEFAULT_CHIP, self.metric.executor).explored(
+                    solution.impl, self._figure, PRICED
+                )
             except UsageError:
                 continue
             for variant in explored.variants if isinstance(explored, Explored) else ():
                 sizes = dict(variant.cost.sizes)
                 if variant.rewrites:
-                    rewritten.append(_rewritten(language.annotated(task, variant.text), solution, variant))
+                    rewritten.append(_rewritten(annotated(task, variant.text), solution, variant))
                 else:
                     priced.append(replace(solution, figures=dict(variant.cost.figures())))
         if not priced:

@@ -12,11 +12,9 @@ from pipeline.base.errors import UsageError
 from pipeline.charts.dataflow import draw
 from pipeline.cli.cost_tables import cost_json, cost_table
 from pipeline.cli.program_arguments import Item
-from pipeline.languages import registry
-from pipeline.languages.language import Rewrites
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
-from pipeline.verification.pricing import SECONDS, pricing
+from pipeline.verification.pricing import pricing
 from pipeline.verification.task_files import load_task_named, scopes, task_errors
 from step_runtime.base.errors import ChipError, Diagnostic
 from step_runtime.base.units import Figure
@@ -85,25 +83,20 @@ class Optimized(NamedTuple):
     findings: tuple[str, ...] = ()
 
 
-def optimize(
-    task: Any, text: str, objective: Figure, chip: Chip | None, limit: int, language: str | None = None
-) -> Optimized | Verdict:
+def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -> Optimized | Verdict:
     """The cheapest program that rewrites lead to, or the verdict on a program that is wrong itself.
 
-    A chip of None is the language's default.
-
     Raises:
-        UsageError: The task's code fails, or the language rewrites no programs.
+        UsageError: The task's code fails.
     """
-    rewriter = registry.offer(language, Rewrites, "--language")
-    with verification_pool(1, language=language) as judges:
-        metric = Metric(judges, language=registry.find(language))
+    with verification_pool(1) as judges:
+        metric = Metric(judges)
         with task_errors(task.name):
             own = metric.verdict(task, text)
             if not own.passed:
                 return own
-        with verification_pool(1, seconds=SECONDS, language=language) as workers:
-            found = rewriter.explored(task, text, workers, objective, limit, chip)
+        with pricing(task, chip) as workers:
+            found = workers.explored(text, objective, limit)
         if not isinstance(found, Explored):
             raise UsageError(found[0].render(text, task.name))
         given = next(variant for variant in found.variants if not variant.rewrites)

@@ -23,7 +23,6 @@ from pipeline.cli.junit import junit_text
 from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.cli.sarif import sarif_text
 from pipeline.languages import registry
-from pipeline.languages.language import Draws
 from pipeline.verification.checking import (
     Checked,
     CheckRequest,
@@ -136,7 +135,9 @@ def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
         UsageError: The task or the program can't be used, or a file can't be written.
     """
     if graph is not None:
-        registry.offer(settings.language, Draws, "--graph").drawn(item, graph)
+        from pipeline.actions.price_program import draw_program
+
+        draw_program(str(item.task), item.text, graph)
     with settings.pool(1) as pool:
         result = next(settings.check([item], pool))
     if result.verdict.error is not None:

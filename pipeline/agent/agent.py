@@ -35,7 +35,7 @@ from pipeline.base.choices import GUARDIANS, GuardianMode, PromptKind, ProposerK
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
-from pipeline.languages.language import Repairs, Task
+from pipeline.languages.language import Task
 from signatures import (
     BareWords,
     BasePrompt,
@@ -80,7 +80,7 @@ class Guardian(dspy.Module):
             return dspy.Prediction(impl=impl)
         if self.mode == "paper":
             return dspy.Prediction(impl=self._ask(task, impl))
-        repaired = registry.offer(self.language, Repairs, f"--guardian {self.mode}").repaired(task, impl)
+        repaired = registry.find(self.language).repaired(task, impl)
         if repaired is None:
             return dspy.Prediction(impl=impl)
         corrected = self._ask(task, impl) if self.mode == "gated" else repaired

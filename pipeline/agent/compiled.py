@@ -25,9 +25,9 @@ from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.base.languages import DEFAULT
 from pipeline.base.text import unique, visible_json
 from pipeline.languages import registry
-from pipeline.languages.language import ChecksClaims
 from signatures import ANSWERS, digest
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error
 from step_runtime.base.mistakes import mistake
@@ -321,8 +321,7 @@ def _loaded(
 
 def rules_broken(language: str | None, task: Any, text: str) -> Sequence[Diagnostic]:
     """The errors of a foreign text that are found without a run, in a language of a name."""
-    spoken = registry.find(language)
-    return spoken.unrun(task, text) if isinstance(spoken, ChecksClaims) else spoken.check(task, text)
+    return broken_rules(task, text) if language in (None, DEFAULT) else registry.find(language).check(task, text)
 
 
 def broken_rules(task: Task, text: str) -> list[Diagnostic]:

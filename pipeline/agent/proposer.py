@@ -22,9 +22,9 @@ from pydantic import ValidationError
 from pipeline.agent.refiner import ProgramVerifier, without_reference_values
 from pipeline.agent.speaking import signature_in
 from pipeline.base.choices import PROPOSERS, ProposerKind
+from pipeline.base.languages import step_only
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
-from pipeline.languages.language import ListsNextLines, OffersTools, Repairs
 from signatures import LineAdapter, Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
 from step_runtime.base.errors import TaskError
 from step_runtime.language.comments import harmless_title, printable, quoted
@@ -166,9 +166,8 @@ class Proposer(dspy.Module):
         elif kind == "cot":
             self.predict = dspy.ChainOfThought(signature)
         else:
-            self.predict = dspy.ReAct(
-                signature, list(registry.offer(language, OffersTools, "--proposer react").tools), max_iters=TURNS
-            )
+            step_only(language, "--proposer react")
+            self.predict = dspy.ReAct(signature, list(TOOLS), max_iters=TURNS)
 
     def forward(self, task: Task) -> dspy.Prediction:
         """A prediction with `impl`; with `cot` and `react` also `reasoning`, with `react` its `turns`."""
@@ -191,11 +190,10 @@ class Proposer(dspy.Module):
 
     def _by_lines(self, task: Task) -> dict[str, Any]:
         """An answer made of lines that may follow each other, with what the language's own pass adds to them."""
-        language = registry.offer(self.language, ListsNextLines, "--proposer typed")
+        language = registry.find(self.language)
         with dspy.context(adapter=LineAdapter(language.next_lines, language.as_lines)):
             answer = dict(self.predict(task=task).items())
-        spoken: Any = registry.find(self.language)
-        repaired = spoken.repaired(task, answer["impl"]) if isinstance(spoken, Repairs) else None
+        repaired = language.repaired(task, answer["impl"])
         return answer if repaired is None else answer | {"impl": repaired}
 
     def _may_run(self, example: SolvedTask) -> bool:

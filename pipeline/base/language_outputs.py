@@ -27,7 +27,6 @@ class LanguageCheckOutput(Output):
     version: str
     stages: tuple[str, ...]
     executes: bool = Field(description="Whether programs are run as code of the host.")
-    offers: tuple[str, ...] = Field(description="The optional protocols that the language offers.")
     passed: bool = Field(description="Whether nothing is broken.")
     held: int
     broken: int

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
+from pipeline.base.errors import UsageError
 from pipeline.base.paths import CHECKOUT
 from pipeline.base.settings import Option
 
@@ -52,6 +53,16 @@ def chosen(name: str) -> str | None:
         ValueError: No entry point declares it.
     """
     return None if known(name) == DEFAULT else name
+
+
+def step_only(name: str | None, what: str) -> None:
+    """Refuses an option or command that is STeP's alone.
+
+    Raises:
+        UsageError: The language is another.
+    """
+    if name not in (None, DEFAULT):
+        raise UsageError(f"{what}: the language `{name}` does not offer this; it is STeP's alone")
 
 
 LanguageName = Annotated[

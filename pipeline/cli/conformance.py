@@ -18,7 +18,6 @@ def as_text(report: LanguageCheckOutput) -> str:
 def _lines(report: LanguageCheckOutput) -> Iterator[str]:
     runs = "runs programs as code, in isolated workers" if report.executes else "interprets programs"
     yield f"{report.language} {report.version}: {runs}; stages {', '.join(report.stages)}"
-    yield f"offers: {', '.join(report.offers) or 'nothing beside the language'}"
     for name in dict.fromkeys(case.property for case in report.cases):
         cases = [case for case in report.cases if case.property == name]
         held = sum(case.outcome == "held" for case in cases)

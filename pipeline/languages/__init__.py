@@ -2,7 +2,7 @@
 
 from pipeline.languages import Diagnostic, Language, Span, TextTask, Verdict
 
-`language` holds what a language is and may offer; `registry` finds languages by their entry points. Names are imported
+`language` holds what a language is; `registry` finds languages by their entry points. Names are imported
 on first use: commands read the registry before they need torch.
 """
 

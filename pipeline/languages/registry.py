@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from pipeline.base.errors import UsageError
 from pipeline.base.languages import DEFAULT, declared, known
@@ -15,8 +15,6 @@ from pipeline.base.paths import TASKS
 
 if TYPE_CHECKING:
     from pipeline.languages.language import Language
-
-_Offer = TypeVar("_Offer")
 
 
 @functools.cache
@@ -41,37 +39,27 @@ def find(name: str | None) -> Language:
         raise
     except AttributeError as error:
         raise UsageError(f"--language {name}: its entry point {entry.value!r} names nothing: {error}") from None
-    missing = [member for member in _members(Language) if not _has(language, member)]
+    if not isinstance(language, Language):
+        raise UsageError(f"--language {name}: {entry.value} is no `pipeline.languages.Language`")
+    missing = [member for member in ("name", "stages", "folder") if not hasattr(language, member)]
     if missing:
-        raise UsageError(f"--language {name}: {entry.value} is no language; it lacks {', '.join(missing)}")
+        raise UsageError(f"--language {name}: {entry.value} lacks {', '.join(missing)}")
     if language.name != name:
         raise UsageError(f"--language {name}: {entry.value} calls itself {language.name!r}; name both alike")
-    found: Language = language
-    return found
-
-
-def _has(value: object, member: str) -> bool:
-    """Whether there is a member, without computing a property of the class."""
-    return hasattr(type(value), member) or hasattr(value, member)
-
-
-def _members(protocol: type) -> list[str]:
-    return sorted(name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_"))
+    return language
 
 
 def version(name: str | None) -> str:
     """What records and compiled programs name: it changes whenever a verdict may change.
 
-    It is the language's own word where it is `Versioned`. Else it is the version of the distribution, if there is one,
-    and a digest of the Python files beside the module of the entry point, and below.
+    It is the language's own word, if it has one. Else it is the version of the distribution, if there is one, and a
+    digest of the Python files beside the module of the entry point, and below.
 
     Raises:
         UsageError: There is no such language.
     """
-    from pipeline.languages.language import Versioned
-
     language, entry = find(name), declared()[name or DEFAULT]
-    if isinstance(language, Versioned):
+    if language.version is not None:
         return language.version
     spec = find_spec(entry.module)
     module = Path(str(spec.origin)) if spec else Path()
@@ -100,21 +88,3 @@ def tasks_folder(name: str | None) -> Path:
         UsageError: There is no such language.
     """
     return TASKS if name is None else find(name).folder / "tasks"
-
-
-def offer(name: str | None, kind: Callable[..., _Offer], what: str) -> _Offer:
-    """A language as one that makes an offer.
-
-    Args:
-        name: The language's; None for the default.
-        kind: One of the optional protocols of `pipeline.languages.language`.
-        what: What needs it: an option or a command.
-
-    Raises:
-        UsageError: The language lacks the offer.
-    """
-    language, protocol = find(name), cast(type, kind)  # mypy takes no protocol for a type
-    if not isinstance(language, protocol):
-        lacks = ", ".join(_members(protocol))
-        raise UsageError(f"{what}: the language `{language.name}` does not offer this ({protocol.__name__}: {lacks})")
-    return cast(_Offer, language)

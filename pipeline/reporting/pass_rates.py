@@ -15,8 +15,9 @@ from statistics import fmean
 from typing import Any
 
 from optimizers import Attempt, TaskCount, pass_at_k
+from pipeline.agent.classes import task_class
+from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry
-from pipeline.languages.language import Classifies
 from pipeline.record.attempt_table import failed_at
 from step_runtime.base.errors import STAGES
 
@@ -124,9 +125,8 @@ def in_group_order(names: Iterable[str]) -> list[str]:
 
 
 def classes_in(language: str | None) -> Label:
-    """The classes of a language's own tasks, as it classifies them; none in a language that does not."""
-    spoken = registry.find(language)
-    return spoken.class_of if isinstance(spoken, Classifies) else lambda name: None
+    """The classes of the benchmark's tasks in STeP; none in another language."""
+    return task_class if language in (None, DEFAULT) else lambda name: None
 
 
 def diversity(attempts: Iterable[Attempt], tasks: Mapping[str, Any], language: str | None = None) -> Diversity:

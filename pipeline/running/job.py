@@ -30,7 +30,7 @@ from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
 from pipeline.languages import registry
-from pipeline.languages.language import Divides, Prices, Simplifies, Task
+from pipeline.languages.language import Task
 from pipeline.record import store
 from pipeline.record.curve import Control
 from pipeline.record.mlflow_metrics import STATUS
@@ -48,10 +48,11 @@ from pipeline.running.session import (
 )
 from pipeline.running.simplifying import simplified_solutions
 from pipeline.running.teacher import taught
+from pipeline.splitting.division import dividing
 from pipeline.verification.claims import Refusal
 from pipeline.verification.held_out import holding_out, run_settings
 from pipeline.verification.metric import Metric
-from pipeline.verification.pricing import AnswerCost, task_bounds
+from pipeline.verification.pricing import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.task_files import digest
 from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
@@ -191,8 +192,7 @@ class CompileJob:
             hold_out = holding_out(self.workers, config.seed, config.language, self.tell, metric.executor)
             cost = None
             if config.objective != "correctness":
-                pricing = registry.offer(config.language, Prices, "--objective")
-                cost = pricing.priced(metric.executor, config.objective)
+                cost = answer_cost(metric.executor, config.objective)
             optimizer = kind(
                 metric=trusted(metric),
                 num_samples=config.samples,
@@ -233,19 +233,16 @@ class CompileJob:
         if not self.request.config.split:
             yield None
             return
-        with registry.offer(self.request.config.language, Divides, "--split").dividing(self.workers) as divider:
+        with dividing(self.workers) as divider:
             yield partial(_division, divider)
 
     def _simplify_solutions(
         self, experience: Experience, metric: Metric, cost: AnswerCost | None, hold_out: HoldOut | None
     ) -> None:
         """Records simpler texts of a run's solutions; the experience and the program keep the answers as sampled."""
-        language = registry.find(self.request.config.language)
-        if experience.stopped not in STATUS and isinstance(language, Simplifies):
+        if experience.stopped not in STATUS and self.request.config.language is None:
             threads = self.workers.count
-            self.recorder.log_solutions(
-                simplified_solutions(language, experience.entries, metric, cost, hold_out, threads)
-            )
+            self.recorder.log_solutions(simplified_solutions(experience.entries, metric, cost, hold_out, threads))
 
 
 def _division(divider: Any, example: dspy.Example, answers: Mapping[str, Any]) -> Division:

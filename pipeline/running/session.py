@@ -31,19 +31,11 @@ from pipeline.agent.domain import examples, language_domain
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, ProposerKind, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
-from pipeline.base.languages import DEFAULT
+from pipeline.base.languages import DEFAULT, step_only
 from pipeline.base.settings import flag
 from pipeline.base.text import counted
 from pipeline.languages import registry
-from pipeline.languages.language import (
-    ListsNextLines,
-    OffersTools,
-    Prices,
-    ProposesOffline,
-    Repairs,
-    Task,
-    WritesPrompts,
-)
+from pipeline.languages.language import Task
 from pipeline.lms import factory
 from pipeline.lms.embedded.engine import SAMPLING, EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
@@ -231,21 +223,19 @@ def served(config: AnyAgentConfig, lm: str) -> AnyAgentConfig:
     language = config.language
     if language is None:
         return config
-    if config.guardian != "none" and not isinstance(registry.find(language), Repairs):
+    if config.guardian != "none" and not registry.find(language).guards:
         if "guardian" in config.model_fields_set:
-            registry.offer(language, Repairs, "--guardian")
+            raise UsageError(f"--guardian: the language `{language}` has no rule to guard; omit the option")
         config = config.model_copy(update={"guardian": "none"})
-    wanted: dict[str, tuple[object, type]] = {
-        "--no-ir": (config.no_ir, WritesPrompts),
-        "--prompt": (config.prompt != PROMPTS[0], WritesPrompts),
-        "--proposer react": (config.proposer == "react", OffersTools),
-        "--proposer typed": (config.proposer == "typed", ListsNextLines),
-        f"--lm {lm}": (is_embedded(lm), ProposesOffline),
-        "--objective": (getattr(config, "objective", "correctness") != "correctness", Prices),
+    wanted = {
+        "--no-ir": config.no_ir,
+        "--prompt": config.prompt != PROMPTS[0],
+        "--proposer react": config.proposer == "react",
+        f"--lm {lm}": is_embedded(lm),
+        "--objective": getattr(config, "objective", "correctness") != "correctness",
     }
-    for name, (given, kind) in wanted.items():
-        if given:
-            registry.offer(language, kind, name)
+    for name in (name for name, given in wanted.items() if given):
+        step_only(language, name)
     return config
 
 

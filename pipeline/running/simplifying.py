@@ -13,7 +13,8 @@ import dspy
 
 from optimizers import Entry
 from optimizers.held_out import HoldOut
-from pipeline.languages.language import Simplifies, Task
+from pipeline.languages.language import Task
+from pipeline.rewriting.simplification import same_graph, simplified
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import AnswerCost
 
@@ -73,7 +74,6 @@ def _known(cost: float | None) -> float:
 
 
 def simplified_solutions(
-    language: Simplifies,
     entries: Sequence[Entry],
     metric: Metric,
     cost: AnswerCost | None,
@@ -89,19 +89,17 @@ def simplified_solutions(
     def priced(task: Task, text: str) -> float | None:
         return cost(dspy.Example(task=task), {"impl": text}) if cost else None
 
-    texts = readable_solutions(entries, passes, priced if cost else None, threads, language.simplified)
-    return texts if hold_out is None else _unfallen(language, entries, texts, hold_out)
+    texts = readable_solutions(entries, passes, priced if cost else None, threads, simplified)
+    return texts if hold_out is None else _unfallen(entries, texts, hold_out)
 
 
-def _unfallen(
-    language: Simplifies, entries: Sequence[Entry], texts: Mapping[str, str], hold_out: HoldOut
-) -> dict[str, str]:
+def _unfallen(entries: Sequence[Entry], texts: Mapping[str, str], hold_out: HoldOut) -> dict[str, str]:
     """The texts that pass on held-out data as their answers do. A verdict on an answer is one on all of its graph."""
     changed = [
         entry
         for entry in entries
         if entry.task_key in texts and entry.held_out is not None and entry.held_out.answer == "passed"
-        if not language.same_graph(entry.inputs["task"], str(entry.outputs["impl"]), texts[entry.task_key])
+        if not same_graph(entry.inputs["task"], str(entry.outputs["impl"]), texts[entry.task_key])
     ]
     claims = [(dspy.Example(**entry.inputs), {"impl": texts[entry.task_key]}) for entry in changed]
     kept = dict(texts)

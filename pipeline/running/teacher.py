@@ -8,9 +8,9 @@ from dataclasses import replace
 from optimizers import Entry, Experience, TokenCount
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
+from pipeline.base.languages import step_only
 from pipeline.base.text import counted
-from pipeline.languages import registry
-from pipeline.languages.language import ProposesOffline, Task
+from pipeline.languages.language import Task
 from pipeline.record.request import Request
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.synthesis.search_budget import SearchBudget
@@ -26,7 +26,7 @@ def require_teachable(config: RunConfig) -> None:
         return
     if config.optimizer != "adaptive":
         raise UsageError(f"--teacher: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`")
-    registry.offer(config.language, ProposesOffline, "--teacher search")
+    step_only(config.language, "--teacher search")
 
 
 def taught(request: Request, workers: Workers, tell: Callable[[str], None]) -> Request:

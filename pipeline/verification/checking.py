@@ -23,7 +23,6 @@ from pipeline.base.outputs import (
     SurvivingMutant,
 )
 from pipeline.languages import registry
-from pipeline.languages.language import RunsOwnCalls
 from pipeline.verification import notes
 from pipeline.verification.limits import MEMORY, SECONDS, ProgramLimits, proving_settings, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -100,7 +99,7 @@ def checking_pool(
     time and memory to the processes.
     """
     room: dict[str, Any] = {}
-    own = language is None or isinstance(registry.find(language), RunsOwnCalls)
+    own = language is None or hasattr(registry.find(language), "calls")
     if limits.limit_seconds is not None:
         room["seconds"] = max(SECONDS, 2 * limits.limit_seconds) if own else limits.limit_seconds
     if limits.limit_bytes is not None:

@@ -13,15 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.languages import registry
-from pipeline.languages.language import Explains, ExplainsValues, Language, Mutates, Proves, RunsOwnCalls
+from pipeline.languages.language import Language
 from pipeline.verification.checking import (
     Checked,
     CheckRequest,
     described,
     unusable,
-    with_exact,
-    with_mutants,
-    with_values,
 )
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.worker import end_if_out_of_memory
@@ -36,7 +33,7 @@ def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[st
     None for what the language lacks. Where the language has a function of its own, that is called by itself, so that
     no code of a task can have put another in its place: see `isolation.integrity`.
     """
-    if isinstance(language, RunsOwnCalls):
+    if hasattr(language, "calls"):
         own = language.calls.get(what)
         return None if own is None else (own, ())
     return (judge, (language.name,)) if what == "judge" else None
@@ -74,7 +71,7 @@ def check(request: CheckRequest) -> Checked:
         MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
     language = registry.find(str(request.language))
-    if isinstance(language, RunsOwnCalls) and "check" in language.calls:
+    if hasattr(language, "calls") and "check" in language.calls:
         found: Checked = language.calls["check"](request)
         return found
     start, path = time.process_time(), Path(request.path)
@@ -89,14 +86,7 @@ def check(request: CheckRequest) -> Checked:
     except TaskError as error:
         end_if_out_of_memory(error)
         return unusable(request, path.stem, str(error))
-    table = language.explained(task, text) if request.explain and isinstance(language, Explains) else ""
-    checked = described(request, task.name, source, text, verdict, table)
-    if request.exact and verdict.passed and isinstance(language, Proves):
-        checked = with_exact(checked, language.proved(task.without_impl(), text, request.limits))
-    if request.mutants and verdict.passed and isinstance(language, Mutates):
-        checked = with_mutants(checked, language.mutated(task.without_impl(), text, request.limits))
-    if request.values and not verdict.passed and isinstance(language, ExplainsValues):
-        checked = with_values(checked, language.explained_values(task.without_impl(), text))
+    checked = described(request, task.name, source, text, verdict, "")
     seconds = round(time.process_time() - start, 3)
     return dataclasses.replace(checked, verdict=checked.verdict.model_copy(update={"seconds": seconds}))
 

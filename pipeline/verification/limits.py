@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
-from pipeline.languages.language import Preloads
 from pipeline.verification.isolation import integrity
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerPool
@@ -91,7 +90,7 @@ def verification_settings(
     own: tuple[str, ...] = ()
     if language is not None:
         spoken = registry.find(language)
-        own = (registry.module_of(language), *(spoken.preload if isinstance(spoken, Preloads) else ()))
+        own = (registry.module_of(language), *spoken.preload)
         sandbox = required(language) if spoken.executes else sandbox
     return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox, patience)
 

@@ -45,7 +45,7 @@ def test_a_skeleton_is_written_and_keeps_all_that_is_tried(
     junit = tmp_path / "report.xml"
     assert run("check", "my-own", "--seconds", "1", "--json", "--junit", str(junit)) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["passed"], found["broken"], found["skipped"], found["offers"]) == (True, 0, 0, [])
+    assert (found["passed"], found["broken"], found["skipped"]) == (True, 0, 0)
     assert {case["property"] for case in found["cases"]} >= {"oracles", "near-misses", "keys", "cells", "answers"}
     suite = ElementTree.fromstring(junit.read_text())
     assert suite.get("tests") == str(found["held"]) and suite.get("failures") == "0"
@@ -69,7 +69,7 @@ def test_the_example_of_five_instructions_keeps_all_that_is_tried(
 _KEY = 'return f"value {_value(text)}" if all(map(_LINE.fullmatch, text.splitlines())) else f"text {text}"'
 FAULTS = {
     _KEY: 'return "one"',
-    "return (fenced[-1] if fenced else answer).strip()": "return answer.strip()",
+    "    def check(": "    def extract(self, answer: str) -> str:\n        return answer.strip()\n\n    def check(",
     "if value == task.content": "import random\n        if random.random() < 0.5 and value == task.content",
     '        """What the text shows to be wrong, with its place; runs nothing."""': "        exec('1')",
     "executes = False": "executes = True",

@@ -30,16 +30,15 @@ def declare(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 COUNTER = """
 from pathlib import Path
 
-from pipeline.languages import Diagnostic, Span, Verdict, read_text_task
+from pipeline.languages import Diagnostic, Language, Span, Verdict, read_text_task
 
 WORDS = ("up", "down", "crash", "hang", "fail", "nothing", "nowhere", "silent", "strings")
 
 
-class Counter:
+class Counter(Language):
     name = "counter"
     version = "1"
     stages = ("parse", "run", "value")
-    executes = False
     folder = Path(__file__).parent / "counter"
 
     def task(self, text, name, source):

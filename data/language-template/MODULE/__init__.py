@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.languages import Diagnostic, Span, TextTask, Verdict, read_text_task
+from pipeline.languages import Diagnostic, Language, Span, TextTask, Verdict, read_text_task
 
-_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = re.compile(r"add (-?[0-9]{1,9})")
 
 
-class NewLanguage:
+class NewLanguage(Language):
     """`executes` is True if `judge` runs programs as Python."""
 
     name = "NAME"
@@ -24,12 +23,6 @@ class NewLanguage:
     def task(self, text: str, name: str, source: str) -> TextTask:
         """The keys of a task's YAML, with their types."""
         return read_text_task(text, name, source, {"goal": str, "want": int})
-
-    def extract(self, answer: str) -> str:
-        """The program in an LM's answer."""
-        answer = answer.replace("\r\n", "\n")
-        fenced = _FENCE.findall(answer)
-        return (fenced[-1] if fenced else answer).strip() + "\n"
 
     def check(self, task: TextTask, text: str) -> Sequence[Diagnostic]:
         """What the text shows to be wrong, with its place; runs nothing."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline.languages import Diagnostic, Span, TaskError, TextTask, Verdict, read_text_task
+from pipeline.languages import Diagnostic, Language, Span, TaskError, TextTask, Verdict, read_text_task
 
 Polynomial = tuple[int, ...]
 """Coefficients, of x to the power 0 first, without zeros at the end."""
@@ -34,12 +34,11 @@ class Broken(Exception):
         self.diagnostic = Diagnostic(stage, code, message, span)
 
 
-class Stack:
+class Stack(Language):
     """The language; `pipeline.languages.language` says what each member is."""
 
     name = "stack"
     stages: Sequence[str] = ("parse", "run", "value")
-    executes = False
     folder = Path(__file__).parent
 
     def task(self, text: str, name: str, source: str) -> TextTask:

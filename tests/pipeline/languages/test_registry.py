@@ -8,7 +8,6 @@ import pytest
 from pipeline.base.errors import UsageError
 from pipeline.base.languages import DEFAULT, declared, known
 from pipeline.languages import registry
-from pipeline.languages.language import Explains, ListsNextLines
 from tests.support.languages import install
 
 
@@ -29,7 +28,11 @@ def test_the_project_declares_its_own_first() -> None:
     ("code", "message"),
     [
         ("THERE = 1", "names nothing"),
-        ("LANGUAGE = object()", "is no language; it lacks check, executes, extract"),
+        ("LANGUAGE = object()", "is no `pipeline.languages.Language`"),
+        (
+            "from pipeline.languages import Language\nclass Bare(Language):\n    task = judge = 1\nLANGUAGE = Bare()",
+            "lacks name, stages, folder",
+        ),
         ("from pipeline.step.language import STEP as LANGUAGE", "calls itself 'step'"),
         ("import pipeline.no_such_module", "names no module"),
     ],
@@ -49,13 +52,3 @@ def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
     """As a usage error, exit code 2."""
     with pytest.raises(UsageError, match=r"no language 'fortran'; expected one of .*step"):
         registry.find("fortran")
-
-
-def test_what_a_language_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing falls back to another language's."""
-    code = "from pipeline.step.language import Step\n\nclass Plain(Step):\n    name = 'plain'\n    next_lines = None\n"
-    install(tmp_path, monkeypatch, "plain", f"{code}\nLANGUAGE = Plain()\n")
-    assert registry.offer("step", Explains, "--explain") is registry.offer(None, Explains, "--explain")
-    with pytest.raises(UsageError, match=r"--proposer typed: the language `plain` does not offer .*next_lines"):
-        registry.offer("plain", ListsNextLines, "--proposer typed")
-    sys.modules.pop("plain_language", None)

@@ -5,9 +5,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from optimizers import Attempt, TaskCount
+from pipeline.agent.classes import program_class
 from pipeline.base.paths import TASKS
 from pipeline.reporting import pass_rates
-from pipeline.step.classes import program_class
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from tests.support.samples import general_scope

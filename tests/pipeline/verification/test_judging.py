@@ -76,7 +76,7 @@ def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.
     [
         ("hang", ["--limit-seconds", "0.3"], 4, "time-limit: verification took longer than 0.3 s"),
         ("up", ["--limit-characters", "1"], 1, "length: expected at most 1 characters, found 3"),
-        ("up", ["--limit-dims", "1"], 2, "--limit-dims: the language `counter` keeps no such limit (KeepsLimits"),
+        ("up", ["--limit-dims", "1"], 2, "--limit-dims: the language `counter` keeps no such limit"),
         ("nothing", [], 4, "internal: the language counter failed: TypeError: `judge` gave None, expected a Verdict"),
         ("silent", [], 4, "`judge` gave no diagnostic with a failure, expected one or more"),
         ("strings", [], 4, "`judge` gave the diagnostics ('strings',), expected `Diagnostic`s"),
