@@ -27,7 +27,6 @@ examples:
   python -m pipeline.verify my_task.yaml - --json < my_program.step
   python -m pipeline.verify a.yaml a.step b.yaml b.step 'solved/*.yaml' --junit report.xml
   python -m pipeline.verify my_tasks/ --programs my_programs/ --strict
-  python -m pipeline.verify my_task.yaml my_program.step --watch
 
 exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file,
 4 a verdict is unknown, as a limit ended the run, 130 interrupted"""
@@ -70,8 +69,6 @@ class VerifyOptions(Config):
         None, "the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", "DIR"
     )
     junit: str | None = MANY.option(None, "also write JUnit XML, a test case per program", "FILE", check=writable_file)
-    sarif: str | None = MANY.option(None, "also write all findings as SARIF 2.1.0", "FILE", check=writable_file)
-    watch: bool = MANY.option(False, "verify a program again when its file or its task changes, until Ctrl-C")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,19 +91,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         strict=options.strict,
         retry_unknown=options.retry_unknown,
         junit=options.junit,
-        sarif=options.sarif,
         language=options.language,
     )
     _require_offers(options, settings.limits)
     say = partial(print, flush=True)
     for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
-        if shown and (options.watch or action.names_many(options.task, settings.tasks)):
-            advice = "omit --watch" if options.watch else "name one task"
-            raise UsageError(f"{name}: shows one program; {advice}")
-    if options.watch:
-        if options.as_json:
-            raise UsageError("--watch: prints many verdicts and no JSON object; omit --json")
-        action.watch(settings, options.task, options.programs, say)
+        if shown and action.names_many(options.task, settings.tasks):
+            raise UsageError(f"{name}: shows one program; name one task")
     items = action.resolve(options.task, options.programs, settings.tasks)
     if action.names_many(options.task, settings.tasks):
         return action.run_batch(settings, items, say, as_json=options.as_json)

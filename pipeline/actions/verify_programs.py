@@ -1,27 +1,24 @@
-"""`pipeline.verify`: programs checked in worker processes, reported as text, JSON, JUnit XML and SARIF.
+"""`pipeline.verify`: programs checked in worker processes, reported as text, JSON and JUnit XML.
 
 Neither torch nor the language is imported here; one verification imports both once, in the workers' server.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.base.errors import Exit, UsageError, require
-from pipeline.base.files import read_bytes, write_text
+from pipeline.base.files import write_text
 from pipeline.base.machine import cores
 from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, VerifyOutput, warning_line
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
 from pipeline.cli.program_arguments import Item, names_many, resolve
-from pipeline.cli.sarif import sarif_text
 from pipeline.languages import registry
 from pipeline.verification.checking import (
     Checked,
@@ -40,13 +37,6 @@ __all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line
 
 _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
-_POLL = 0.3
-"""Seconds between two looks at the files that are watched."""
-_NAMED = 5
-"""Files that a line names at most."""
-_LONGEST_WATCHED = 2**24
-"""Bytes of a task or a program: longer ones are refused."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Batch(Checks):
@@ -61,7 +51,6 @@ class Batch(Checks):
     strict: bool = False
     retry_unknown: bool = False
     junit: str | None = None
-    sarif: str | None = None
 
     @property
     def tasks(self) -> Path:
@@ -124,8 +113,6 @@ class Batch(Checks):
         """Writes the files that were asked for."""
         if self.junit is not None:
             write_text(Path(self.junit), junit_text(results))
-        if self.sarif is not None:
-            write_text(Path(self.sarif), sarif_text([result.verdict for result in results]))
 
 
 def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
@@ -176,98 +163,19 @@ def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None]
     Raises:
         UsageError: A file can't be written.
     """
+    start, results = time.monotonic(), list[Checked]()
     with settings.pool(len(items)) as pool:
-        return _round(settings, items, pool, say, as_json=as_json)
-
-
-def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callable[[str], None]) -> None:
-    """Checks the programs, and again those whose files change, until it is interrupted.
-
-    Folders and patterns among the names are resolved each time.
-
-    Raises:
-        KeyboardInterrupt: The user ends it.
-        UsageError: A name stands for nothing at the start, or a file can't be written.
-    """
-    items = resolve(names, folder, settings.tasks)
-    seen: dict[Path, FileState] = {}
-    with settings.pool(cores()) as pool:
-        while True:
-            now = {path: file_state(path, seen.get(path)) for item in items for path in _files(item)}
-            changed = [item for item in items if any(_differs(path, seen, now) for path in _files(item))]
-            if changed:
-                if seen:
-                    saved = _named([path for path in now if _differs(path, seen, now)])
-                    say(f"\n{datetime.now():%H:%M:%S}  changed: {saved}")
-                _round(settings, changed, pool, say, as_json=False)
-                say(f"watching {len(now)} files; Ctrl-C ends")
-            seen = now
-            time.sleep(_POLL)
-            items = _resolved(names, folder, items, settings.tasks)
-
-
-def _named(paths: Sequence[Path]) -> str:
-    """Some files by name, the first of very many."""
-    names = [shown(path) for path in paths]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def _resolved(names: Sequence[str], folder: str | None, before: list[Item], root: Path) -> list[Item]:
-    """The items as they are now; those of before while an editor has a file away."""
-    try:
-        return resolve(names, folder, root)
-    except UsageError:
-        return before
-
-
-def _files(item: Item) -> list[Path]:
-    return [item.task, *([Path(item.program)] if item.program else [])]
-
-
-class FileState(NamedTuple):
-    """What tells versions of a file apart: its content. The rest says when that has to be read again.
-
-    The system sets the time of the last change of content or attributes, which no copy can keep.
-    """
-
-    identity: tuple[int, ...] | None
-    content: bytes | None
-
-
-def file_state(path: Path, before: FileState | None) -> FileState:
-    """A file's state, given an earlier one; without content for a file that can't be read."""
-    try:
-        found = path.stat()
-        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if before is not None and before.identity == identity:
-            return before
-        return FileState(identity, hashlib.sha256(read_bytes(path, _LONGEST_WATCHED)).digest())
-    except OSError:
-        return FileState(None, None)
-
-
-def _differs(path: Path, before: Mapping[Path, FileState], now: Mapping[Path, FileState]) -> bool:
-    return path not in before or before[path].content != now[path].content
-
-
-def _round(
-    settings: Batch, items: Sequence[Item], pool: WorkerPool, say: Callable[[str], None], *, as_json: bool
-) -> Exit:
-    start = time.monotonic()
-    results = []
-    for item, result in zip(items, settings.check(items, pool), strict=True):
-        results.append(result)
-        if not as_json:
-            say(verdict_line(item.label, result.verdict))
+        for item, result in zip(items, settings.check(items, pool), strict=True):
+            results.append(result)
+            if not as_json:
+                say(verdict_line(item.label, result.verdict))
     output = batch(results, time.monotonic() - start)
     settings.write(results)
     if as_json:
         say(output.text())
         return exit_code(results)
-    for result in results:
-        for paragraph in findings(result):
-            say(f"\n{paragraph}")
+    for paragraph in (each for result in results for each in findings(result)):
+        say(f"\n{paragraph}")
     say(f"\n{summary_line(output.summary)}")
     return exit_code(results)
 

@@ -8,7 +8,6 @@
 
 import io
 import json
-import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -231,43 +230,16 @@ def test_strict_makes_warnings_fail(folder: Path, capsys: pytest.CaptureFixture[
     assert "failed    doubtful.yaml right.step: warnings" in capsys.readouterr().out
 
 
-def test_json_junit_and_sarif_agree(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_junit_agree(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The object validates, and the files count the same."""
-    files = ("--junit", "junit.xml", "--sarif", "found.sarif")
-    assert run("good.yaml", "right.step", "good.yaml", "wrong.step", "broken.yaml", "--json", *files) == 1
+    assert (
+        run("good.yaml", "right.step", "good.yaml", "wrong.step", "broken.yaml", "--json", "--junit", "junit.xml") == 1
+    )
     output = BatchOutput.model_validate_json(capsys.readouterr().out)
     summary = output.summary
     assert (summary.programs, summary.passed, summary.failed, summary.unusable) == (3, 1, 1, 1)
     suite = ElementTree.parse(folder / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
-    results = json.loads((folder / "found.sarif").read_text())["runs"][0]["results"]
-    assert [result["ruleId"] for result in results][:1] == [output.programs[1].diagnostics[0].code]
-
-
-def test_what_is_saved_is_verified_again(folder: Path) -> None:
-    """Only that; until the user ends it."""
-    said: list[str] = []
-    failed = threading.Event()
-
-    def say(text: str) -> None:
-        said.append(text)
-        if text.startswith("watching") and not failed.is_set():
-            failed.set()
-            (folder / "program.step").write_text(RIGHT)
-        elif text.startswith("watching"):
-            raise KeyboardInterrupt
-
-    (folder / "program.step").write_text(WRONG)
-    settings = action.Batch(limits=ProgramLimits())
-    with pytest.raises(KeyboardInterrupt):
-        action.watch(settings, ["good.yaml", "program.step", "doubtful.yaml", "right.step"], None, say)
-    lines = [line for line in said if line.startswith(("passed", "failed"))]
-    assert [line.split()[:2] for line in lines] == [
-        ["failed", "good.yaml"],
-        ["passed", "doubtful.yaml"],
-        ["passed", "good.yaml"],
-    ]
-    assert [line.split()[1:] for line in said if "changed:" in line] == [["changed:", "program.step"]]
 
 
 def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
@@ -278,12 +250,9 @@ def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
 
 
 def test_options_for_one_program_need_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And watching prints no object."""
     assert run("*.yaml", "--explain") == 2
-    assert run("good.yaml", "--watch", "--json") == 2
-    assert "--watch" in json.loads(capsys.readouterr().out)["error"]["message"]
-    assert run("good.yaml", "--watch", "--cost") == 2
-    assert "--cost: shows one program; omit --watch" in capsys.readouterr().err
+    assert run("*.yaml", "--cost") == 2
+    assert "--cost: shows one program; name one task" in capsys.readouterr().err
 
 
 WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml", line=2)
