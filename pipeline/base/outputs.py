@@ -218,14 +218,6 @@ class DryRunBounds(Part):
     usd: float | None
 
 
-class DryRunOutput(Output):
-    """The bounds that `pipeline.compile --dry-run` gives."""
-
-    command: Literal["compile"] = "compile"
-    least: DryRunBounds
-    most: DryRunBounds
-
-
 class EvaluateOutput(_Measured):
     """The figures of `pipeline.evaluate`."""
 
@@ -275,106 +267,11 @@ class GenerateOutput(_Solving):
     tasks: Mapping[str, GeneratedTask]
 
 
-class AblateOutput(_Open):
-    """The page of `pipeline.ablate`, and each LM's figures by method."""
-
-    command: Literal["ablate"] = "ablate"
-    ablation: str
-    page: str
-    files: tuple[str, ...]
-    lms: Mapping[str, Mapping[str, Any]]
-
-
-class SweepRunOutput(Part):
-    """A run of a sweep."""
-
-    values: Mapping[str, Any] = Field(description="The settings that the sweep varies, by name.")
-    run_id: str | None = Field(description="MLflow's; null for a run that has not started.")
-    status: str | None = Field(description="MLflow's, such as `FINISHED`; null for a run that has not started.")
-    curve: tuple[Mapping[str, float], ...] = Field(
-        description="`samples` and `tokens` so far and tasks `solved`, from the start of a finished run to its end."
-    )
-
-
-class Interval(Part):
-    """A figure over the finished runs of a configuration."""
-
-    mean: float | None = Field(description="Null without a finished run.")
-    low: float | None = Field(description="The lower end of the 95 % confidence interval; null below two runs.")
-    high: float | None = Field(description="Its upper end.")
-
-
-class ConfigurationOutput(Part):
-    """The settings that a sweep varies, without the seed, and figures over the seeds."""
-
-    configuration: str
-    runs: int = Field(description="The number of its finished runs.")
-    figures: Mapping[str, Interval]
-
-
-class ComparisonOutput(Part):
-    """The differences between two configurations, seed by seed."""
-
-    configuration: str
-    less: str = Field(description="The configuration that is subtracted.")
-    pairs: int = Field(description="The number of pairs of finished runs whose other settings are equal.")
-    differences: Mapping[str, Interval]
-
-
-class SweepOutput(Output):
-    """The runs of `pipeline.sweep`, means and intervals by configuration, and paired differences."""
-
-    command: Literal["sweep"] = "sweep"
-    sweep: str
-    address: str = Field(description="Where MLflow's UI shows the runs.")
-    runs: tuple[SweepRunOutput, ...]
-    configurations: tuple[ConfigurationOutput, ...]
-    comparisons: tuple[ComparisonOutput, ...]
-
-
-class ConfigurationBounds(Part):
-    """The requests, tokens and dollars of a configuration's remaining runs together."""
-
-    runs: int
-    least: DryRunBounds
-    most: DryRunBounds
-
-
-class SweepDryRunOutput(Output):
-    """The bounds that `pipeline.sweep --dry-run` gives, by configuration."""
-
-    command: Literal["sweep"] = "sweep"
-    configurations: Mapping[str, ConfigurationBounds]
-
-
-class AblateDryRunOutput(Output):
-    """The bounds that `pipeline.ablate --dry-run` gives, by LM and method."""
-
-    command: Literal["ablate"] = "ablate"
-    runs: Mapping[str, ConfigurationBounds]
-
-
 class CostOutput(_Open):
     """The result of `pipeline.cost` for one program; with `--compare`, `programs` has a result for each."""
 
     command: Literal["cost"] = "cost"
     warnings: tuple[str, ...] = Field((), description="Warnings about the task.")
-
-
-class OptimizeOutput(_Open):
-    """The programs that `pipeline.optimize` found."""
-
-    command: Literal["optimize"] = "optimize"
-    warnings: tuple[str, ...] = Field((), description="Warnings about the task and the program found.")
-
-
-class ReportOutput(_Open):
-    """The files of `pipeline.report`."""
-
-    command: Literal["report"] = "report"
-    page: str
-    runs: tuple[str, ...]
-    files: tuple[str, ...]
 
 
 def versioned(command: str, result: Mapping[str, Any]) -> dict[str, Any]:

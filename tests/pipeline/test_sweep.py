@@ -7,7 +7,6 @@ import pytest
 
 from pipeline import sweep as command
 from pipeline.base.errors import run_command
-from pipeline.base.outputs import SweepOutput
 from tests.support.answering_lm import Engine
 
 
@@ -22,7 +21,6 @@ def test_json_is_one_object_with_the_figures(
     )
     assert run_command(command.NAME, command.main, [str(spec), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    SweepOutput.model_validate(result)
     (row,) = result["configurations"]
     assert (result["sweep"], row["configuration"], row["runs"]) == ("seeds", "all", 2)
     assert row["figures"]["tokens"] == {"mean": 78.0, "low": 78.0, "high": 78.0}, "six answers of 13 tokens each"
