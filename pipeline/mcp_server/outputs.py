@@ -26,12 +26,6 @@ class CheckedProgram(_Result):
     streams: str = Field(description="Every stream with its element type, its dims and the primitive that makes it.")
 
 
-class ExplainedProgram(ProgramVerdict):
-    """A verdict with every stream, and where wrong values part from the reference's."""
-
-    streams: str = Field(description="Every stream with its element type, its dims and the primitive that makes it.")
-
-
 class ProgramCost(_Result):
     """The cost of a program on a chip."""
 
@@ -97,6 +91,8 @@ def shown_verdict(verdict: ProgramVerdict) -> ProgramVerdict:
             "diagnostics": tuple(map(shown_finding, verdict.diagnostics)),
             "warnings": tuple(map(shown_finding, verdict.warnings)),
             "values": verdict.values and quoted(verdict.values),
+            "feedback": quoted(verdict.feedback),
+            "streams": quoted(verdict.streams),
         }
     )
 
