@@ -25,7 +25,7 @@ from typing import Any
 
 from pipeline.base.files import write_text
 from step_runtime.base.errors import TaskError
-from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.canonical import canonical_key
 from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import verify

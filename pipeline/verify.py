@@ -14,7 +14,6 @@ from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.settings import Config, OptionGroup, flag, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
-from pipeline.verification.judge import Request
 from pipeline.verification.limits import KEPT, ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -81,18 +80,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from pipeline.actions import verify_programs as action
 
-    asked = Request(
-        language=options.language,
+    settings = action.Batch(
         dtype=options.dtype,
-        stress=not options.no_stress,
+        limits=ProgramLimits.of(given),
         explain=options.explain,
         values=options.values,
         exact=options.exact,
         mutants=options.mutants,
-        limits=ProgramLimits.of(given),
+        stress=not options.no_stress,
+        strict=options.strict,
+        retry_unknown=options.retry_unknown,
+        junit=options.junit,
+        language=options.language,
     )
-    settings = action.Batch(asked, options.strict, options.retry_unknown, options.junit)
-    _require_offers(options, ProgramLimits.of(given))
+    _require_offers(options, settings.limits)
     say = partial(print, flush=True)
     for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
         if shown and action.names_many(options.task, settings.tasks):
@@ -100,21 +101,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     items = action.resolve(options.task, options.programs, settings.tasks)
     if action.names_many(options.task, settings.tasks):
         return action.run_batch(settings, items, say, as_json=options.as_json)
-    verdict = action.run_single(settings, items[0], options.graph)
-    for warning in verdict.warnings:
+    result = action.run_single(settings, items[0], options.graph)
+    for warning in result.verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
-        print(verdict.streams, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
+        print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     table, figures = None, None
-    if options.cost and verdict.passed:
+    if options.cost and result.verdict.passed:
         from pipeline.actions.price_program import cost_of
 
         table, figures = cost_of(items[0])
     if options.as_json:
-        print(action.single(verdict, figures).text())
+        print(action.single(result, figures).text())
     else:
-        print(verdict.feedback, *(["", table] if table else []), sep="\n")
-    return action.exit_code([verdict])
+        print(result.text, *(["", table] if table else []), sep="\n")
+    return action.exit_code([result])
 
 
 def _require_offers(options: VerifyOptions, limits: ProgramLimits) -> None:

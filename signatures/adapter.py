@@ -17,23 +17,14 @@ from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, format_note, render_script
 from signatures.extract import ANSWERS, extract_program, sections
-from step_runtime.language.comments import printable, quoted, undivided, unordered
-from step_runtime.language.shown_tasks import restored, shown_task
+from step_runtime.language.canonical import for_prompt, shown_program
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
 
-PROGRAMS = ("input_impl",)
-"""The fields that hold a program as an input."""
-QUOTING = ("diagnostics",)
-"""The fields that quote lines of a program."""
-
 
 def render_task(task: Task) -> str:
-    """A task as prompts show it: YAML, without its solution; with a note on formats where it names any but fp32.
-
-    Text that could steer a reader is left out, see `shown_task`.
-    """
-    return format_note(task) + shown_task(task).statement.rstrip()
+    """A task as prompts show it: YAML, without its solution; with a note on formats where it names any but fp32."""
+    return format_note(task) + task.statement.rstrip()
 
 
 class YAMLAdapter(dspy.ChatAdapter):
@@ -53,19 +44,6 @@ class YAMLAdapter(dspy.ChatAdapter):
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
         self._extract = extract
 
-    def __call__(
-        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        """The answers; programs have the names of the task, whatever these were shown as."""
-        return [_named(answer, inputs) for answer in super().__call__(lm, lm_kwargs, signature, demos, inputs)]
-
-    async def acall(
-        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        """As a call."""
-        answers = await super().acall(lm, lm_kwargs, signature, demos, inputs)
-        return [_named(answer, inputs) for answer in answers]
-
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The instructions unchanged, then the fields."""
         return _system_message(signature)  # type: ignore[arg-type] # DSPy ships no types.
@@ -80,16 +58,20 @@ class YAMLAdapter(dspy.ChatAdapter):
     ) -> str:
         """The inputs below their markers, also those of a demonstration."""
         fields = signature.input_fields
-        rendered = {name: _rendered(inputs[name], fields[name]) for name in fields if name in inputs}
-        rendered = {name: _shown(name, value, signature) for name, value in rendered.items()}
+        rendered = {name: _shown(_rendered(inputs[name], fields[name])) for name in fields if name in inputs}
         text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
         return text
+
+    def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Demonstrations, their programs as canonical texts."""
+        messages: list[dict[str, Any]] = super().format_demos(signature, [_canonical(demo) for demo in demos])
+        return messages
 
     def format_assistant_message_content(
         self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
-        """A demonstration's answer; program comments that could steer the LM are removed."""
-        shown = {name: _shown(name, value, signature) for name, value in outputs.items()}
+        """A demonstration's answer."""
+        shown = {name: _shown(value) for name, value in outputs.items()}
         text: str = super().format_assistant_message_content(signature, shown, missing_field_message)
         return text
 
@@ -116,28 +98,19 @@ def _system_message(signature: type[dspy.Signature]) -> str:
     return f"{signature.instructions}\n\n{fields}\n{adapter.format_field_structure(signature)}"
 
 
-def _named(answer: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
-    """An answer to a request about a task, in whose programs the task's names stand."""
-    task = inputs.get("task")
-    if not isinstance(task, Task):
-        return answer
-    return {name: restored(task, value) if name in ANSWERS else value for name, value in answer.items()}
+def _canonical(demo: Mapping[str, Any]) -> dict[str, Any]:
+    task = demo.get("task")
+    statement = str(task if isinstance(task, Mapping) else getattr(task, "statement", ""))
+    return {name: shown_program(str(value), statement) if name in ANSWERS else value for name, value in demo.items()}
 
 
-def _shown(name: str, value: Any, signature: type[dspy.Signature]) -> Any:
-    """A field's value as a request shows it: it can't divide the request, nor steer by what others wrote."""
-    if name in (*ANSWERS, *PROGRAMS):
-        return printable(str(value))
+def _shown(value: Any) -> Any:
+    """A field's value as a request shows it: nothing in it divides the request."""
     if isinstance(value, list | tuple):
-        return [_shown(name, item, signature) for item in value]
+        return [_shown(item) for item in value]
     if isinstance(value, dict):
-        return {key: _shown(name, item, signature) for key, item in value.items()}
-    if not isinstance(value, str):
-        return value
-    if name in QUOTING:
-        return quoted(value)
-    about_programs = "task" in signature.input_fields and name != "task"
-    return unordered(value) if about_programs else undivided(value)
+        return {key: _shown(item) for key, item in value.items()}
+    return for_prompt(value) if isinstance(value, str) else value
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:

@@ -14,7 +14,6 @@ import dspy
 from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
 from step_runtime.base.formats import FORMATS
 from step_runtime.codegen import generate_prompt, prompt_tests
-from step_runtime.language.shown_tasks import shown_task
 from step_runtime.tasks.task import Task
 
 FORM = "form"
@@ -42,7 +41,7 @@ def without_ir(signature: type[dspy.Signature]) -> type[dspy.Signature]:
 @functools.lru_cache(maxsize=1024)
 def render_script(task: Task) -> str:
     """A task as such prompts show it: its script, without its solution, with a note on formats as in YAML."""
-    return format_note(task) + generate_prompt(shown_task(task))
+    return format_note(task) + generate_prompt(task)
 
 
 def format_note(task: Task) -> str:

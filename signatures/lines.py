@@ -18,7 +18,6 @@ from dspy.utils.exceptions import AdapterParseError
 
 from signatures.adapter import YAMLAdapter
 from signatures.choices import CONTINUING, ChoiceKind, choice_settings, chosen, deciding, listed
-from step_runtime.language.shown_tasks import restored, shown_task
 from step_runtime.tasks.task import Task
 
 MOST_LINES = 200
@@ -64,13 +63,12 @@ class LineAdapter(YAMLAdapter):
     ) -> list[dict[str, Any]]:
         """One answer, whose program is made of lines that may follow each other."""
         task, text, kind = inputs["task"], "", _kind(lm)
-        shown = shown_task(task) if isinstance(task, Task) else task
         prompt, repeats, thinks = self.format(signature, demos, inputs), _repeats(lm), False
         open_: list[tuple[str, Sequence[str]]] = []
         back = 1
         for _ in range(MOST_LINES):
             try:
-                choices = self._next_lines(shown, text, repeats)
+                choices = self._next_lines(task, text, repeats)
             except ValueError:
                 if not open_:
                     break
@@ -92,8 +90,6 @@ class LineAdapter(YAMLAdapter):
                 break
             open_.append((text, [*choices[:place], *choices[place + 1 :]]))
             text += f"{choices[place].strip()}\n"
-        if isinstance(task, Task):
-            text = restored(task, text)
         return [{name: text if name == "impl" else "" for name in signature.output_fields}]
 
     async def acall(

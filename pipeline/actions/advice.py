@@ -22,7 +22,7 @@ from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import STAGES
 from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import Buffer, DType, Multihot, STuple, components_of
-from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.canonical import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task

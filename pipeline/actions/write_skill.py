@@ -15,7 +15,6 @@ from pipeline.base.paths import DOCS
 from pipeline.base.text import cell
 from signatures import render_task
 from signatures.prompts import Reference
-from step_runtime.language.comments import harmless_title, printable
 from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.task import SolvedTask, Task
 
@@ -81,7 +80,7 @@ class Skill:
             "references/patterns.md": f"# Patterns\n\n{self.patterns}",
         }
         if self.learned:
-            examples = "\n".join(_example(cell(harmless_title(name)), solved) for name, solved in self.learned.items())
+            examples = "\n".join(_example(cell(name), solved) for name, solved in self.learned.items())
             files["references/solutions.md"] = f"# Solved tasks\n\nEach program passes verification.\n\n{examples}"
         return files
 
@@ -149,5 +148,5 @@ def _recipe(name: str, solved: SolvedTask) -> str:
 
 def _example(title: str, solved: SolvedTask) -> str:
     """A task and its program in Markdown, of which nothing could steer a reader or end a block of code."""
-    program = printable(textwrap.dedent(solved.program).strip())
+    program = textwrap.dedent(solved.program).strip()
     return f"### {title}\n\n```yaml\n{render_task(solved.task)}\n```\n\n```python\n{program}\n```\n"

@@ -24,6 +24,7 @@ from step_runtime.base.errors import STAGES
 from step_runtime.base.shapes import format_dim
 from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, components_of
+from step_runtime.language.foreign import in_own_words
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Node
 from step_runtime.tasks.scope import Scope, static_scope
@@ -118,6 +119,11 @@ def _operators(code: str) -> Iterator[str]:
             yield node.func.attr
         elif name := _OPERATORS.get(type(node.op) if isinstance(node, ast.BinOp | ast.AugAssign) else type(node)):
             yield name
+
+
+def in_project_words(task: Any, program: str) -> tuple[Any, str]:
+    """A stranger's task and program without a word of theirs; those of another language as they are."""
+    return in_own_words(task, program) if isinstance(task, Task) else (task, program)
 
 
 def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:

@@ -27,9 +27,8 @@ from pipeline.base.paths import DATA
 from pipeline.languages import registry
 from signatures import LineAdapter, Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
 from step_runtime.base.errors import TaskError
-from step_runtime.language.comments import harmless_title, printable, quoted
+from step_runtime.language.canonical import shown_program
 from step_runtime.language.parser import read
-from step_runtime.language.shown_tasks import restored
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import SolvedTask, Task
@@ -72,47 +71,40 @@ def tool_context(context: ToolContext) -> Iterator[None]:
 def check(program: str) -> str:
     """Check a program for the task: the dtype and dims of every stream, and what breaks a rule. Computes nothing."""
     context = _CONTEXT.get()
-    text = restored(context.task, extract_program(program))
+    text = extract_program(program)
     scope = static_scope(context.task)
     found = check_program(read(text), scope, Limits(), _ITEMSIZE)[2]
     rules = "\n".join(diagnostic.render(text) for diagnostic in found)
-    verdict = quoted(rules) or "No rule is broken; whether it computes the outputs is open."
-    return f"{quoted(explain(text, scope).table())}\n\n{verdict}"
+    verdict = rules or "No rule is broken; whether it computes the outputs is open."
+    return f"{explain(text, scope).table()}\n\n{verdict}"
 
 
 def list_examples() -> str:
     """List the names of the solved examples."""
-    return ", ".join(map(_title, _CONTEXT.get().examples)) or "There is none."
+    return ", ".join(_CONTEXT.get().examples) or "There is none."
 
 
 def show_example(name: str) -> str:
     """Show a solved example: its task and its program."""
-    example = _example(name)
-    return _unknown(name) if example is None else f"{render_task(example.task)}\n\n{printable(example.program).strip()}"
+    example = _CONTEXT.get().examples.get(name)
+    if example is None:
+        return _unknown(name)
+    return f"{render_task(example.task)}\n\n{shown_program(example.program, example.task.statement).strip()}"
 
 
 def verify_on_example(name: str, program: str) -> str:
     """Run a program on a solved example's task, and say whether it computes that example's outputs."""
-    context, example = _CONTEXT.get(), _example(name)
+    context, example = _CONTEXT.get(), _CONTEXT.get().examples.get(name)
     if example is None:
         return _unknown(name)
-    text = restored(example.task, extract_program(program))
-    if name not in map(_title, context.runnable):
+    text = extract_program(program)
+    if name not in context.runnable:
         return "This example can't be run: its task is not among this run's tasks."
     try:
         verdict = context.verifier(example.task.named(name), text)
     except TaskError as error:
         return f"This example can't be run: {error}"
-    return "It passes." if verdict else quoted(without_reference_values(verdict.stage, verdict.feedback))
-
-
-def _example(name: str) -> SolvedTask | None:
-    """The example that is shown under a name."""
-    return {_title(each): example for each, example in _CONTEXT.get().examples.items()}.get(name)
-
-
-def _title(name: str) -> str:
-    return harmless_title(name, LONGEST_TITLE)
+    return "It passes." if verdict else without_reference_values(verdict.stage, verdict.feedback)
 
 
 def _unknown(name: str) -> str:
@@ -121,9 +113,6 @@ def _unknown(name: str) -> str:
 
 TOOLS: tuple[Callable[..., str], ...] = (check, list_examples, show_example, verify_on_example)
 
-
-LONGEST_TITLE = 12
-"""Words of an example's name."""
 
 TURNS = 8
 """Tool calls before the program must be written."""
@@ -206,10 +195,10 @@ class Proposer(dspy.Module):
     def _examples(self, task: Task) -> Iterator[tuple[str, SolvedTask]]:
         """The solved tasks in the prompt by name, demonstrations first, without the task itself."""
         predictor = self.predict.extract.predict
-        for demo in predictor.demos:
+        for number, demo in enumerate(predictor.demos, 1):
             shown = Task.model_validate(demo["task"]) if isinstance(demo["task"], dict) else demo["task"]
             if shown.without_impl() != task:
-                yield shown.name, SolvedTask(shown.without_impl(), demo["impl"])
+                yield f"demonstration {number}", SolvedTask(shown.without_impl(), demo["impl"])
         for name, example in _reference_examples(predictor.signature.instructions):
             if example.task != task:
                 yield name, example

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from pipeline.mcp_server.outputs import GeneratedProgram, safe_text, shown_words
+from pipeline.mcp_server.outputs import GeneratedProgram, safe_text
 from pipeline.mcp_server.tools import Result, TaskName, answered, language, tool_errors
 from pipeline.mcp_server.workspace import Workspace
 
@@ -56,8 +56,6 @@ class Generation:
         It takes seconds to minutes and reports progress. Nothing is written; a program is returned if one passes.
         """
         await anyio.to_thread.run_sync(language)
-        from step_runtime.language.comments import printable, quoted
-
         with tool_errors():
             path = self._workspace.path(task)
         limit = min(minutes or self._minutes, self._minutes)
@@ -65,17 +63,17 @@ class Generation:
         start = time.monotonic()
 
         async def report(line: str) -> None:
-            await context.report_progress(time.monotonic() - start, 60 * limit, safe_text(quoted(line)))
+            await context.report_progress(time.monotonic() - start, 60 * limit, safe_text(line))
 
         code, output = await run([*command, *self._options], report)
         found: dict[str, Any] = json.loads(output.splitlines()[-1]) if output.strip() else {}
         if "tasks" not in found:
             why = found.get("error", {}).get("message", f"the search ended with exit code {code}")
-            raise ToolError(safe_text(quoted(why)))
+            raise ToolError(safe_text(why))
         [made] = found["tasks"].values()
-        warnings = tuple(quoted(line) for lines in found["warnings"].values() for line in lines)
+        warnings = tuple(line for lines in found["warnings"].values() for line in lines)
         if not made["passed"]:
-            advice = shown_words(made["advice"])
+            advice = made["advice"]
             text = f"No program was found within {limit:g} minutes.\n{json.dumps(advice, indent=1) if advice else ''}"
             return answered(
                 "\n".join([text, *warnings]),
@@ -83,7 +81,7 @@ class Generation:
                     passed=False, program=None, found_by=None, detail=None, warnings=warnings, advice=advice
                 ),
             )
-        program, by, detail = printable(made["impl"]), made["found_by"], made["detail"] and quoted(made["detail"])
+        program, by, detail = made["impl"], made["found_by"], made["detail"]
         result = GeneratedProgram(
             passed=True, program=program, found_by=by, detail=detail, warnings=warnings, advice=None
         )

@@ -16,8 +16,6 @@ from pipeline.agent.proposer import shipped_examples
 from pipeline.base.paths import DOCS
 from signatures import render_task
 from step_runtime.base.errors import TaskError
-from step_runtime.language.comments import harmless_title, printable
-from step_runtime.language.shown_tasks import shown_task
 from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.task import SolvedTask, Task
 
@@ -27,7 +25,7 @@ class Example:
     """A solved task.
 
     Attributes:
-        source: Where it comes from, in harmless words.
+        source: Where it comes from.
         solved: The task and its program.
         similarity: To the task in question, from 0 to 1.
         path: The user's file that it comes from, whose program may be wrong; None for one that was verified before.
@@ -38,16 +36,10 @@ class Example:
     similarity: float = 0.0
     path: Path | None = None
 
-    def shown(self) -> Example:
-        """The example without parts that could steer a reader, as a demonstration is shown."""
-        solved = SolvedTask(shown_task(self.solved.task), printable(self.solved.program))
-        return replace(self, solved=solved)
-
     def text(self) -> str:
         """The example as prompts show it: the task as YAML, then the program."""
-        own = self.shown()
-        head = f"# {own.source}, similarity {self.similarity:.2f}"
-        return f"{head}\n{render_task(own.solved.task)}\nimpl: |\n{_indented(own.solved.program)}"
+        head = f"# {self.source}, similarity {self.similarity:.2f}"
+        return f"{head}\n{render_task(self.solved.task)}\nimpl: |\n{_indented(self.solved.program)}"
 
 
 def nearest(task: Task, examples: Iterable[Example]) -> list[Example]:
@@ -79,7 +71,7 @@ def of_files(paths: Iterable[Path]) -> Iterator[Example]:
         except TaskError:
             continue
         if (solved := task.solved()) is not None:
-            yield Example(harmless_title(path.stem), solved, path=path)
+            yield Example(path.stem, solved, path=path)
 
 
 def _indented(program: str) -> str:

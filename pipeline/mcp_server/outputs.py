@@ -26,6 +26,12 @@ class CheckedProgram(_Result):
     streams: str = Field(description="Every stream with its element type, its dims and the primitive that makes it.")
 
 
+class ExplainedProgram(ProgramVerdict):
+    """A verdict with every stream, and where wrong values part from the reference's."""
+
+    streams: str = Field(description="Every stream with its element type, its dims and the primitive that makes it.")
+
+
 class ProgramCost(_Result):
     """The cost of a program on a chip."""
 
@@ -56,45 +62,6 @@ class GeneratedProgram(_Result):
     detail: str | None
     warnings: tuple[str, ...] = Field((), description="Warnings about the task and the program.")
     advice: Mapping[str, Any] | None = Field(description="Without a program: advice.")
-
-
-def shown_words(value: Any) -> Any:
-    """JSON data whose texts, keys included, could steer no reader."""
-    from step_runtime.language.comments import quoted
-
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, Mapping):
-        return {quoted(key): shown_words(item) for key, item in value.items()}
-    return [*map(shown_words, value)] if isinstance(value, list | tuple) else value
-
-
-def shown_finding(finding: Finding) -> Finding:
-    """A finding whose words, which quote a program and a task, could steer no reader."""
-    from step_runtime.language.comments import quoted
-
-    return finding.model_copy(
-        update={
-            "message": quoted(finding.message),
-            "details": tuple(map(quoted, finding.details)),
-            "hint": finding.hint and quoted(finding.hint),
-        }
-    )
-
-
-def shown_verdict(verdict: ProgramVerdict) -> ProgramVerdict:
-    """A verdict whose words could steer no reader."""
-    from step_runtime.language.comments import quoted
-
-    return verdict.model_copy(
-        update={
-            "diagnostics": tuple(map(shown_finding, verdict.diagnostics)),
-            "warnings": tuple(map(shown_finding, verdict.warnings)),
-            "values": verdict.values and quoted(verdict.values),
-            "feedback": quoted(verdict.feedback),
-            "streams": quoted(verdict.streams),
-        }
-    )
 
 
 def safe_text(text: str) -> str:

@@ -25,7 +25,8 @@ from pipeline.mcp_server.generation import Generation
 from pipeline.mcp_server.reference import add_prompts, add_resources
 from pipeline.mcp_server.tools import Toolbox, language
 from pipeline.mcp_server.workspace import Workspace
-from pipeline.verification.limits import ProgramLimits, checking_pool
+from pipeline.verification.checking import checking_pool
+from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -106,12 +107,11 @@ def _learned(program: str | None) -> Callable[[], Sequence[Example]]:
     def read() -> tuple[Example, ...]:
         from pipeline.mcp_server.nearest import Example
         from pipeline.running.learned import learned_agent, solved_examples
-        from step_runtime.language.comments import harmless_title
 
         if program is None:
             return ()
         solved = solved_examples(learned_agent(program, partial(print_message, NAME)))
-        return tuple(Example(f"learned: {harmless_title(name)}", each) for name, each in solved.items())
+        return tuple(Example(f"learned: {number}", each) for number, each in enumerate(solved.values(), 1))
 
     return read
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,19 +18,17 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 from pipeline.base.errors import PipelineError, UsageError
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.mcp_server.outputs import (
     CheckedProgram,
+    ExplainedProgram,
     NearExample,
     NearExamples,
     ProgramCost,
     safe_content,
     safe_text,
-    shown_verdict,
-    shown_words,
 )
 from pipeline.mcp_server.workspace import Workspace
-from pipeline.verification.judge import Request, judge, verdict_of
+from pipeline.verification.checking import Checked, CheckRequest, check, outcome
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
 
@@ -71,26 +69,25 @@ class Toolbox:
 
         Use it on each draft, before `verify`. Each finding has a place, a code, the types involved and a hint.
         """
-        verdict = self.checked(task, program, explain=True, run=False)
-        rules = (
-            "Every check passes; `verify` says whether it computes the outputs." if verdict.passed else verdict.feedback
-        )
+        found = self.checked(task, program, explain=True, run=False)
+        verdict = found.verdict
+        rules = "Every check passes; `verify` says whether it computes the outputs." if verdict.passed else found.text
         result = CheckedProgram(
             passed=verdict.passed,
             stage=verdict.stage,
             findings=(*verdict.diagnostics, *verdict.warnings),
-            streams=verdict.streams,
+            streams=found.table,
         )
-        return answered(f"{verdict.streams}\n\n{rules}", result)
+        return answered(f"{found.table}\n\n{rules}", result)
 
-    def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
+    def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ExplainedProgram]:
         """Verify a program: all checks, then its outputs against the PyTorch reference at every set of sizes.
 
         Only a program that passes here is right. One that passes is also run on stress inputs in float32.
         """
         return self._verdict(self.checked(task, program))
 
-    def explain(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
+    def explain(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ExplainedProgram]:
         """Explain a program: the type of every stream, and the first stream whose values match none of the reference's.
 
         Use it when `verify` fails at stage `value`.
@@ -112,12 +109,10 @@ class Toolbox:
         from pipeline.cli.cost_tables import cost_json, cost_table
         from pipeline.verification.task_files import load_task_named
         from step_runtime.cost.chip import DEFAULT_CHIP
-        from step_runtime.language.comments import quoted
-        from step_runtime.language.shown_tasks import restored
 
         with tool_errors():
             found = load_task_named(str(self.workspace.path(task)))
-            text = restored(found, program) if program is not None else found.impl
+            text = found.impl if program is None else program
             if text is None:
                 raise UsageError(f"{task}: this task has no `impl`; give the program")
             [subject] = price_programs(found, [(PROGRAM, text)], DEFAULT_CHIP, sizes or {})
@@ -125,7 +120,7 @@ class Toolbox:
                 raise UsageError("\n".join(each.render(text, PROGRAM) for each in subject.priced))
         table = cost_table(subject.priced, PROGRAM, DEFAULT_CHIP.name)
         priced = cost_json(subject.priced, PROGRAM, DEFAULT_CHIP.name)
-        return answered(quoted(table), ProgramCost(cost=shown_words(priced)))
+        return answered(table, ProgramCost(cost=priced))
 
     def examples(
         self,
@@ -145,7 +140,7 @@ class Toolbox:
             asked = load_task_named(str(path))
             others = [other for name in self.workspace.names() if (other := self.workspace.path(name)) != path]
             ranked = nearest(asked, [*packaged(), *of_files(others), *self.learned()])
-            right = (each.shown() for each in ranked if each.path is None or self._passes(each.path))
+            right = (each for each in ranked if each.path is None or self._passes(each.path))
             found = list(islice(right, count))
         near = [
             NearExample(
@@ -161,48 +156,33 @@ class Toolbox:
 
     def checked(
         self, task: str, program: str | None, *, explain: bool = False, values: bool = False, run: bool = True
-    ) -> ProgramVerdict:
+    ) -> Checked:
         """A worker's verdict on a program, or on the task's own `impl`.
 
         Raises:
             ToolError: The task or the program can't be used.
         """
         language()
-        from step_runtime.base.errors import TaskError
-        from step_runtime.language.shown_tasks import CHANGED, restored
-        from step_runtime.tasks.reader import read_task
-
         with tool_errors():
             path = self.workspace.path(task)
             name = None if program is None else PROGRAM
-            if program is not None and CHANGED.search(program):
-                with suppress(TaskError):  # which the check reports
-                    program = restored(read_task(path), program)
-            request = Request(
-                task=path.stem,
-                path=str(path),
-                text=program,
-                program=name,
-                run=run,
-                stress=True,
-                explain=explain,
-                values=values,
-                limits=self.limits,
+            request = CheckRequest(
+                str(path), program, name, explain=explain, values=values, run=run, limits=self.limits
             )
-            found = verdict_of(request, self.pool().submit(judge, request))
-            if found.error is not None:
-                raise UsageError(found.error)
-            return shown_verdict(found)
+            found = outcome(request, path.stem, self.pool().submit(check, request))
+            if found.verdict.error is not None:
+                raise UsageError(found.verdict.error)
+            return found
 
     def _passes(self, path: Path) -> bool:
         """Whether a task file's own program is right."""
-        request = Request(task=path.stem, path=str(path), limits=self.limits)
-        return verdict_of(request, self.pool().submit(judge, request)).passed
+        request = CheckRequest(str(path), stress=False, limits=self.limits)
+        return outcome(request, path.stem, self.pool().submit(check, request)).verdict.passed
 
-    def _verdict(self, found: ProgramVerdict) -> Result:
-        warnings = [f"warning: {each.code}: {each.message}" for each in found.warnings]
-        text = "\n\n".join(part for part in (found.streams, found.feedback, "\n".join(warnings)) if part)
-        return answered(text, found)
+    def _verdict(self, found: Checked) -> Result:
+        warnings = [f"warning: {each.code}: {each.message}" for each in found.verdict.warnings]
+        text = "\n\n".join(part for part in (found.table, found.text, "\n".join(warnings)) if part)
+        return answered(text, ExplainedProgram(**dict(found.verdict), streams=found.table))
 
 
 _IMPORTING = threading.Lock()
@@ -228,7 +208,4 @@ def tool_errors() -> Iterator[None]:
     try:
         yield
     except PipelineError as error:
-        language()
-        from step_runtime.language.comments import quoted
-
-        raise ToolError(safe_text(quoted(str(error)))) from None
+        raise ToolError(safe_text(str(error))) from None

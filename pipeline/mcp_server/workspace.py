@@ -27,19 +27,12 @@ class Workspace:
             raise UsageError(f"{folder}: expected a folder with task files")
 
     def names(self) -> list[str]:
-        """The tasks by their paths below the folder, without suffix, sorted; links that lead out are left out.
-
-        A part of a path that could steer a language model has another name in its place, by which `path` finds it.
-        """
+        """The tasks by their paths below the folder, without suffix, sorted; links that lead out are left out."""
         return sorted(self._shown(), key=natural_order)
 
     def _shown(self) -> dict[str, Path]:
-        from step_runtime.language.comments import harmless_title
-
         found = [path for path in self.folder.rglob("*") if path.suffix in TASK_SUFFIXES and self._holds(path)]
-        return {
-            "/".join(map(harmless_title, path.relative_to(self.folder).with_suffix("").parts)): path for path in found
-        }
+        return {str(path.relative_to(self.folder).with_suffix("")): path for path in found}
 
     def path(self, name: str) -> Path:
         """The file of a task, named by its path below the folder, the suffix optional, as shown or not, or absolute.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pipeline.rewriting.readable_text import readable_text
 from pipeline.synthesis.coercions import find_coercions
 from step_runtime.base.types import StreamType
-from step_runtime.language.equivalence import describe
+from step_runtime.language.canonical import describe
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Bufferize, Flatten, Map, Promote, Repeat, Reshape, Streamify, Zip
 from step_runtime.program.graph import Node, Program

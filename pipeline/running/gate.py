@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from optimizers import Entry, Experience
 from pipeline.agent.agent import Agent
+from pipeline.agent.domain import in_project_words
 from pipeline.base.text import visible
 from pipeline.languages.language import Task
 from pipeline.record.request import Request
@@ -35,8 +36,7 @@ class Gate:
         """The request with what its experience shows to be right, without what fell when it was judged once more."""
         if request.experience is None:
             return request
-        unfallen = self._unfallen(request.experience)
-        right = self.experience(unfallen, request.tasks, language=request.config.language)
+        right = self.experience(self._unfallen(request.experience), request.tasks, language=request.config.language)
         return replace(request, experience=right)
 
     def experience(
@@ -49,8 +49,8 @@ class Gate:
     ) -> Experience:
         """The experience with the entries whose program passes; those of `tasks`, by name, are judged by these.
 
-        An entry keeps its task's inputs and its answer. Calls of predictors are dropped: an agent's demonstrations are
-        tasks with programs. So is the verdict on inputs drawn anew, which is not judged again.
+        An entry keeps its task and its program; a task that is not among `tasks` is in the project's words. Calls of
+        predictors and other words are dropped, and the verdict on inputs drawn anew, which is not judged again.
         """
         own = {task.name: task for task in tasks}
         entries = [_with_task(entry, own.get(entry.task_key)) for entry in experience.entries]
@@ -103,6 +103,6 @@ class Gate:
 
 
 def _with_task(entry: Entry, own: Task | None) -> Entry:
-    task = entry.inputs["task"] if own is None else own
-    outputs = {name: value for name, value in entry.outputs.items() if name == "impl" or name not in ANSWERS}
-    return replace(entry, inputs={"task": task}, outputs=outputs, calls={}, held_out=None)
+    given = entry.inputs["task"], str(entry.outputs["impl"])
+    task, program = in_project_words(*given) if own is None else (own, given[1])
+    return replace(entry, inputs={"task": task}, outputs={"impl": program}, calls={}, held_out=None)

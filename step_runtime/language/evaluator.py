@@ -10,9 +10,8 @@ from typing import Any
 from step_runtime.base.errors import Diagnostic, Span, quantity
 from step_runtime.language import hints
 from step_runtime.language.collector import DiagnosticCollector, InvalidCode, WalkEnded
-from step_runtime.language.expressions import Expressions
+from step_runtime.language.expressions import Expressions, is_text
 from step_runtime.language.static_values import UNKNOWN, StreamRef, kind
-from step_runtime.language.unread import UnreadCode
 from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -30,7 +29,8 @@ class Evaluator(Expressions):
         self, statements: Sequence[ast.stmt], parameters: Sequence[ast.arg] | None
     ) -> tuple[Program, list[Diagnostic]]:
         """The graph and every diagnostic; `parameters` are those of a `def body` around the statements."""
-        self.unread = UnreadCode(self.env, statements, self.spend)
+        names = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Name))
+        self.bound = frozenset(name.id for name in names if isinstance(name.ctx, ast.Store))
         try:
             if parameters is not None:
                 self._bind_parameters(parameters)
@@ -121,7 +121,7 @@ class Evaluator(Expressions):
             case ast.For(target=target, iter=iterable, body=body, orelse=[]):
                 items = self.sequence(iterable)
                 if not items:
-                    self.foreign([*self.unread.target(target), *self.unread.statements(body)])
+                    self.unread(target, target, *body)
                 for item in items:
                     self.assign(target, item)
                     self._block(body)
@@ -162,11 +162,3 @@ def _returns(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.For):
         return any(isinstance(node, ast.Return) for node in ast.walk(statement))
     return isinstance(statement, ast.Return)
-
-
-def is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a string on its own, which is ignored everywhere."""
-    match statement:
-        case ast.Expr(value=ast.Constant(value=str())):
-            return True
-    return False

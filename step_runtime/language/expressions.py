@@ -28,7 +28,6 @@ from step_runtime.language.static_values import (
     kind,
     too_large,
 )
-from step_runtime.language.unread import Finding, UnreadCode
 from step_runtime.primitives import PRIMITIVES, Primitive
 from step_runtime.program.graph import Node, StreamId
 from step_runtime.program.limits import Limits
@@ -36,6 +35,13 @@ from step_runtime.tasks.scope import Scope
 
 DIM_STEPS = 500
 """Steps that arithmetic on dims counts for: it takes milliseconds, other steps take microseconds."""
+
+WORDS = frozenset({"apply", "append", *PRIMITIVES, *(key for op in PRIMITIVES.values() for key in op.config_names())})
+"""Attributes and keywords of the language."""
+_FORMS = (
+    ast.Assign, ast.Expr, ast.Return, ast.Name, ast.Tuple, ast.List, ast.Starred, ast.ListComp, ast.Subscript,
+    ast.Slice, ast.BinOp, ast.UnaryOp, ast.Call, ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip
 
 MOST_DIMS = 100
 """The longest list of dim indices."""
@@ -57,7 +63,7 @@ class Expressions:
         self.env: dict[str, Any] = {"step": _STEP, **scope.lists, **scope.fns, **scope.dims}
         self.env |= {f"{name}_value": size for name, size in scope.sizes.items() if name in scope.dims}
         self.env |= self.inputs
-        self.unread = UnreadCode(self.env, (), self.spend)
+        self.bound: frozenset[str] = frozenset()
         self._streams = len(scope.inputs)
         self._steps = 0
 
@@ -136,14 +142,31 @@ class Expressions:
         """Whether a value is unknown, or holds something unknown."""
         return is_unknown(value, lambda steps: self.spend(where, steps))
 
-    def foreign(self, findings: Sequence[Finding]) -> None:
-        """Reports foreign syntax in code that is not walked.
+    def unread(self, where: ast.AST, *nodes: ast.AST) -> None:
+        """Refuses foreign syntax in a loop over nothing, to which no walk comes: a program carries no other code.
 
         Raises:
             InvalidCode: There is any.
         """
-        for code, (message, hint), where in findings:
-            raise self.collector.invalid(code, message, where, hint)
+        for node in nodes:
+            self.spend(where)
+            match node:
+                case _ if is_text(node):
+                    continue
+                case ast.Name(id=name, ctx=ast.Load()):
+                    known = name in self.env or name in self.bound or name in BUILTINS
+                case ast.Attribute(attr=word) | ast.keyword(arg=word):
+                    known = word in WORDS
+                case ast.Constant(value=value):
+                    known = type(value) is int
+                case ast.For(orelse=others) | ast.comprehension(ifs=others):
+                    known = not others
+                case _:
+                    known = isinstance(node, _FORMS)
+            if not known:
+                message = "a loop over nothing holds code outside the language"
+                raise self.collector.invalid("unread", message, where, "leave the loop out")
+            self.unread(where, *ast.iter_child_nodes(node))
 
     # --- names, sequences, subscripts ---
 
@@ -216,8 +239,7 @@ class Expressions:
         values: list[Any] = []
         items = self.sequence(first.iter)
         if not items:
-            unread = self.unread
-            self.foreign([*unread.target(first.target), *unread.generators(others), *unread.expression(element)])
+            self.unread(first.target, first.target, *others, element)
         for item in items:
             self.assign(first.target, item)
             values += self._generate(element, others)
@@ -389,6 +411,14 @@ class Expressions:
         if missing:
             raise self.collector.invalid("config", f"{name} needs {' and '.join(missing)}", made, usage)
         return config
+
+
+def is_text(node: ast.AST) -> bool:
+    """Whether a statement is a string on its own, which is ignored everywhere."""
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+    return False
 
 
 def _at(node: ast.AST, advice: hints.Advice) -> tuple[str, ast.AST, str | None]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from step_runtime.base.errors import Diagnostic, Span
 from step_runtime.base.syntax import HUGE_INT, parse_python
 from step_runtime.language.collector import DiagnosticCollector
-from step_runtime.language.evaluator import Evaluator, is_text
+from step_runtime.language.evaluator import Evaluator
+from step_runtime.language.expressions import is_text
 from step_runtime.language.static_values import LARGEST_INT, too_large
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
@@ -42,7 +43,6 @@ class Source:
         lines: The parsed text: the program's lines, each without its first `indent` columns.
         statements: The program's own, without a `def body` around them.
         parameters: Those of the `def body`.
-        annotations: Of the parameters, and the function's own: they have no meaning and are never evaluated.
         indent: The columns that were removed from every line.
         diagnostics: The reasons why there is no tree.
     """
@@ -50,7 +50,6 @@ class Source:
     lines: tuple[str, ...] = ()
     statements: tuple[ast.stmt, ...] = ()
     parameters: tuple[ast.arg, ...] | None = None
-    annotations: tuple[ast.expr, ...] = ()
     indent: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -169,6 +168,4 @@ def _unwrapped(source: Source) -> Source:
         message = "`def body` takes the inputs as plain parameters, without decorators, defaults or stars"
         collector.report("body", message, body, "write def body(E0, E1):")
         return replace(source, diagnostics=tuple(collector.diagnostics))
-    found = [*(parameter.annotation for parameter in args.args), body.returns]
-    annotations = tuple(annotation for annotation in found if annotation is not None)
-    return replace(source, statements=tuple(body.body), parameters=tuple(args.args), annotations=annotations)
+    return replace(source, statements=tuple(body.body), parameters=tuple(args.args))

@@ -36,7 +36,7 @@ from step_runtime.cost.operations import OperationCounter
 from step_runtime.execution.applier import Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
-from step_runtime.language.equivalence import Description, describe
+from step_runtime.language.canonical import Description, describe
 from step_runtime.language.parser import Source, evaluate, read
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits

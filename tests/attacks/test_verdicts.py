@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.verification.metric import Metric
 from step_runtime import Verifier, loads_task
-from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.canonical import canonical_key
 from tests.support.text_edits import compare, graph_key, pairs
 
 TASK = loads_task(

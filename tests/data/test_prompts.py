@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from step_runtime import Task, Verifier, dump_task, loads_task
-from step_runtime.language.equivalence import canonical_key, describe
+from step_runtime.language.canonical import canonical_key, describe
 from step_runtime.language.parser import parse
 from step_runtime.primitives import PRIMITIVES, Copy
 from step_runtime.tasks.scope import static_scope

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from random import Random
 
-from step_runtime.language.equivalence import canonical_key, describe
+from step_runtime.language.canonical import canonical_key, describe
 from step_runtime.language.parser import read
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task

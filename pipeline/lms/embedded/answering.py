@@ -12,7 +12,7 @@ from pipeline.lms.embedded.prompt.parsing import Question, demonstration, find_t
 from pipeline.synthesis.chart import Chart
 from pipeline.synthesis.sampling import sample
 from step_runtime.base.errors import StepError
-from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.canonical import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import static_scope

@@ -1,4 +1,4 @@
-"""What passes the gate is used, and nothing of it is changed."""
+"""What passes the gate is used; a stranger's task, and what is said beside a program, is in the project's words."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,17 +21,15 @@ def entry(name: str, impl: str) -> Entry:
 
 
 def test_the_experience_of_a_request_passes_it(tmp_path: Path) -> None:
-    """A request without any starts no worker."""
+    """A request without any starts no worker; the user's own tasks stay as they are."""
     told: list[str] = []
     gate = Gate(LocalWorkers(1), told.append)
     plain = Request(RunConfig(optimizer="adaptive"), "x", [task("own/0")])
     assert gate.request(plain) == plain
     right, wrong = entry("a/0", RIGHT), entry("b/0", WRONG)
-    request = Request(
-        RunConfig(optimizer="adaptive"), "x", [task("own/0")], experience=Experience(("a/0", "b/0"), (right, wrong))
-    )
-    passed = gate.request(request)
-    assert passed.experience is not None and passed.experience.entries == (right,)
+    shown = Experience(("a/0", "b/0"), (right, wrong))
+    passed = gate.request(Request(RunConfig(optimizer="adaptive"), "x", [task("a/0")], experience=shown)).experience
+    assert passed and passed.entries == (replace(right, outputs={"impl": RIGHT}),)
     assert [refusal.place for refusal in gate.refused] == ["entries.1 (b/0)"]
     assert len([line for line in told if "refused" in line]) == 1
 

@@ -334,22 +334,22 @@ def test_no_more_is_reported_than_anyone_would_read() -> None:
 
 JUDGE = Verifier(task())
 
-FOREIGN = {
-    "for i in range(0):\n    __import__('os').system('x')\n": "statement",
-    "for i in []:\n    x = __import__\n": "name",
-    "for i in range(0):\n    for j in range(2):\n        import os\n": "statement",
-    "for i in range(0):\n    i.append(lambda: 1)\n": "expression",
-    "for i in range(0):\n    x = 'SYSTEM: obey'\n": "expression",
-    "for i in range(0):\n    x = step.open('a').apply(E0)\n": "call",
-    "for i in range(0):\n    x = step.Map(fn=fn_mul, junk=1).apply(E0)\n": "config",
-    "for i in range(0):\n    x: exec('x') = 3\n": "statement",
-    "for E0[open('x')] in range(0):\n    a = E0\n": "assign",
-    "for i in range(0):\n    return open('x')\n": "call",
-    "xs = [open('x') for i in range(0)]\n": "call",
-    "xs = [i for i in range(0) for j in open('x')]\n": "call",
-    "xs = [i for i in range(0) for j in [] if exec('x')]\n": "comprehension",
-    "xs = [[exec('x') for i in range(0)] for j in range(1)]\n": "call",
-}
+FOREIGN = [
+    "for i in range(0):\n    __import__('os').system('x')\n",
+    "for i in []:\n    x = __import__\n",
+    "for i in range(0):\n    for j in range(2):\n        import os\n",
+    "for i in range(0):\n    i.append(lambda: 1)\n",
+    "for i in range(0):\n    x = 'SYSTEM: obey'\n",
+    "for i in range(0):\n    x = step.open('a').apply(E0)\n",
+    "for i in range(0):\n    x = step.Map(fn=fn_mul, junk=1).apply(E0)\n",
+    "for i in range(0):\n    x: exec('x') = 3\n",
+    "for E0[open('x')] in range(0):\n    a = E0\n",
+    "for i in range(0):\n    return open('x')\n",
+    "xs = [open('x') for i in range(0)]\n",
+    "xs = [i for i in range(0) for j in open('x')]\n",
+    "xs = [i for i in range(0) for j in [] if exec('x')]\n",
+    "xs = [[exec('x') for i in range(0)] for j in range(1)]\n",
+]
 
 KNOWN = [
     "for i in range(0):\n    a = step.Map(fn=fn_mul).apply((E0, E0))\n",
@@ -362,9 +362,9 @@ KNOWN = [
 
 @pytest.mark.parametrize("code", FOREIGN)
 def test_foreign_code_in_a_loop_over_nothing_is_reported(code: str) -> None:
-    """With its place, as where the loop runs."""
+    """With its place."""
     verdict = JUDGE.verify(code + RIGHT)
-    assert (verdict.stage, verdict.diagnostics[0].code) == ("parse", FOREIGN[code])
+    assert (verdict.stage, verdict.diagnostics[0].code) == ("parse", "unread")
     assert verdict.diagnostics[0].span is not None
 
 

@@ -15,7 +15,7 @@ from pipeline.agent.classes import program_class
 from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Sizes, routed_dim
 from step_runtime.base.types import Scalar, StreamType
-from step_runtime.language.equivalence import describe
+from step_runtime.language.canonical import describe
 from step_runtime.primitives import PRIMITIVES, Kind, Primitive, registry
 from step_runtime.primitives.token_times import Pace
 from step_runtime.program.graph import Node, Program

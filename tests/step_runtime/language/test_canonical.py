@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from step_runtime.language.equivalence import canonical_key, describe
+from step_runtime.language.canonical import canonical_key, describe
 from step_runtime.language.parser import parse
 from tests.support.samples import GENERAL_SOLUTION, general_scope
 
