@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.packages import skip_unreadable
+
 if TYPE_CHECKING:
     from pipeline.agent.compiled import save_program
     from pipeline.record.models import load_program
@@ -26,6 +28,8 @@ _HOMES = {
     "save_program": "pipeline.agent.compiled",
     "verdict_scorer": "pipeline.record.verdict_scorer",
 }
+
+skip_unreadable()  # before anything imports pydantic
 
 
 def __getattr__(name: str) -> Any:

@@ -88,8 +88,8 @@ def concepts() -> dict[str, int]:
 
 
 def lowered(text: str, found: Mapping[str, int]) -> str:
-    """The text of pyproject.toml with no ceiling above what was found, and without the rooms that are empty."""
-    before, budget, after = text.partition("[tool.size.whole]\n")
+    """The text of pyproject.toml with no room's ceiling above what was found, and without the rooms that are empty."""
+    before, budget, after = text.partition("[tool.size.concepts]\n")
 
     def line(match: re.Match[str]) -> str:
         count = min(found[match[1]], int(match[2]))
