@@ -20,9 +20,9 @@ from pathlib import Path
 
 from pipeline.verification.isolation import processes
 from pipeline.verification.isolation.confinement import Means, Sandbox
-from pipeline.verification.limits import task_of
+from pipeline.verification.judge import Request, judge
+from pipeline.verification.limits import task_of, verification_pool
 from pipeline.verification.pool import WorkerPool
-from pipeline.verification.worker import judge, verification_pool
 from tests.support import crashing
 from tests.support.oracles import solved
 
@@ -44,7 +44,7 @@ def main() -> None:
         pools = (free, confined)
 
         def verdict(pool: WorkerPool, task: str, name: str, text: str) -> None:
-            assert pool.submit(judge, name, task, text).result().passed
+            assert pool.submit(judge, Request(task=name, statement=task, text=text)).result().passed
 
         def nothing(pool: WorkerPool, task: str, name: str, _: str) -> None:
             pool.submit(task_of, name, task).result()

@@ -32,7 +32,7 @@ from pipeline.actions.shown_programs import Shown, read_shown
 from pipeline.base.errors import run_command
 from pipeline.base.languages import chosen
 from pipeline.languages import registry
-from pipeline.verification.judging import judging_of
+from pipeline.verification.judge import Request, judge
 from pipeline.verification.limits import verification_pool
 from signatures import render_task
 from step_runtime.tasks.task import Task
@@ -92,7 +92,7 @@ def _run(command: Any, *argv: str) -> dict[str, Any]:
 
 def figures(name: str, folder: Path) -> Mapping[str, Any]:
     """All figures of a language; files are written to a folder."""
-    language, shown = registry.find(name), read_shown(registry.find(name))
+    shown = read_shown(registry.find(name))
     lm = dspy.LM("scripted", engine=Scripted(shown), cache=False, num_retries=0)
     pipeline.lms.factory.make_lm = lambda *_, **__: lm
     options = ["--language", name, "--lm", "scripted/x", "--samples", str(SAMPLES), "--temperatures", "0.7"]
@@ -102,19 +102,20 @@ def figures(name: str, folder: Path) -> Mapping[str, Any]:
     run = _run(compiling, "--optimizer", "adaptive", *options, "-o", program)
     last = _run(evaluate, "--program", program, *options[:-2] if name == "step" else options)
     return {
-        **verdicts(name, shown, language), "tasks": len(shown.tasks), "first": first["pass_at_1"],
+        **verdicts(name, shown), "tasks": len(shown.tasks), "first": first["pass_at_1"],
         "pass_at_1": last["pass_at_1"], "pass_at_n": last["pass_at_n"], "iterations": run["iterations"],
         "solved": len(run["solved"]), "tokens": run["tokens"]["prompt"] + run["tokens"]["completion"],
     }  # fmt: skip
 
 
-def verdicts(name: str, shown: Shown, language: Any) -> dict[str, float]:
+def verdicts(name: str, shown: Shown) -> dict[str, float]:
     """Seconds of a verdict by the clock: the first of a new pool, and the median of oracles that were judged before."""
-    function, arguments = judging_of(language)
     times = [time.monotonic()]
     with verification_pool(1, language=chosen(name)) as pool:
         for program in (*shown.oracles, *shown.oracles):
-            pool.submit(function, program.task.name, program.task.statement, program.text, *arguments).result()
+            task = program.task
+            asked = Request(task=task.name, statement=task.statement, text=program.text, language=chosen(name))
+            pool.submit(judge, asked).result()
             times.append(time.monotonic())
     taken = [end - start for start, end in pairwise(times)]
     return {"cold": taken[0], "warm": statistics.median(taken[len(shown.oracles) :])}

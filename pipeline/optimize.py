@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chip = chip_of(options.chip, None)
     found = optimize(task, text, options.objective, chip, options.max_programs)
     if not isinstance(found, Optimized):
-        print(found.render(text, task.name), file=sys.stderr)
+        print(found.feedback, file=sys.stderr)
         return Exit.NO
     if options.output is not None:
         write_text(Path(options.output), found.best.text)

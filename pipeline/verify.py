@@ -14,6 +14,7 @@ from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.settings import Config, OptionGroup, flag, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
+from pipeline.verification.judge import Request
 from pipeline.verification.limits import KEPT, ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -80,20 +81,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from pipeline.actions import verify_programs as action
 
-    settings = action.Batch(
+    asked = Request(
+        language=options.language,
         dtype=options.dtype,
-        limits=ProgramLimits.of(given),
+        stress=not options.no_stress,
         explain=options.explain,
         values=options.values,
         exact=options.exact,
         mutants=options.mutants,
-        stress=not options.no_stress,
-        strict=options.strict,
-        retry_unknown=options.retry_unknown,
-        junit=options.junit,
-        language=options.language,
+        limits=ProgramLimits.of(given),
     )
-    _require_offers(options, settings.limits)
+    settings = action.Batch(asked, options.strict, options.retry_unknown, options.junit)
+    _require_offers(options, ProgramLimits.of(given))
     say = partial(print, flush=True)
     for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
         if shown and action.names_many(options.task, settings.tasks):
@@ -101,21 +100,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     items = action.resolve(options.task, options.programs, settings.tasks)
     if action.names_many(options.task, settings.tasks):
         return action.run_batch(settings, items, say, as_json=options.as_json)
-    result = action.run_single(settings, items[0], options.graph)
-    for warning in result.verdict.warnings:
+    verdict = action.run_single(settings, items[0], options.graph)
+    for warning in verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
-        print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
+        print(verdict.streams, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     table, figures = None, None
-    if options.cost and result.verdict.passed:
+    if options.cost and verdict.passed:
         from pipeline.actions.price_program import cost_of
 
         table, figures = cost_of(items[0])
     if options.as_json:
-        print(action.single(result, figures).text())
+        print(action.single(verdict, figures).text())
     else:
-        print(result.text, *(["", table] if table else []), sep="\n")
-    return action.exit_code([result])
+        print(verdict.feedback, *(["", table] if table else []), sep="\n")
+    return action.exit_code([verdict])
 
 
 def _require_offers(options: VerifyOptions, limits: ProgramLimits) -> None:

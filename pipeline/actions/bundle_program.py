@@ -36,6 +36,7 @@ from pipeline.cli.program_arguments import Item
 from pipeline.rewriting.simplification import annotated
 from pipeline.running.job import code_version, versions
 from pipeline.verification.held_out import holding_out
+from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.task_files import load_task_named
 from pipeline.verification.workers import LocalWorkers
@@ -67,7 +68,7 @@ def make(task: Any, text: str, folder: Path, origin: Origin, dtype: FloatType, l
             write_text(Path(scratch, name), content)
         found = _Found(Path(scratch), task.name, dtype, language)
         if not found.verdict.passed:
-            raise NotRight(found.text)
+            raise NotRight(found.verdict.feedback)
         if found.test is not None:
             texts[TEST] = found.test
         made = Bundle(
@@ -178,10 +179,10 @@ class _Found:
         self._language = language
         self._dtype = dtype
         self._item = Item(folder / TASK, str(folder / PROGRAM))
-        settings = Batch(dtype=dtype, limits=ProgramLimits(), exact=language is None, language=language)
-        checked = run_single(settings, self._item, None)
-        self.text = checked.text.replace(str(folder / PROGRAM), PROGRAM)
-        self.verdict = _located(checked.verdict, task)
+        how = Request(dtype=dtype, limits=ProgramLimits(), stress=True, exact=language is None, language=language)
+        found = run_single(Batch(how), self._item, None)
+        feedback = found.feedback.replace(str(folder / PROGRAM), PROGRAM)
+        self.verdict = _located(found, task).model_copy(update={"feedback": feedback})
         self._task = load_task_named(str(self._item.task), language)
 
     @property

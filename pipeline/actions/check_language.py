@@ -25,19 +25,18 @@ from pipeline.base.files import write_text
 from pipeline.base.language_outputs import ConformanceCase, LanguageCheckOutput
 from pipeline.base.languages import DEFAULT
 from pipeline.base.machine import cores
+from pipeline.base.outputs import ProgramVerdict
 from pipeline.base.text import visible
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.verification import probes, sandbox
-from pipeline.verification.checking import checking_pool
 from pipeline.verification.isolation.confinement import Means
-from pipeline.verification.judging import judging_of
-from pipeline.verification.limits import MEMORY, ProgramLimits, verification_pool
+from pipeline.verification.judge import Request, judge, verdict_in
+from pipeline.verification.limits import MEMORY, ProgramLimits, checking_pool, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
-from pipeline.verification.worker import verdict_of
 from step_runtime.base.errors import TaskError, describe_error
-from step_runtime.verification.verify import Verdict
 
+_Asked = tuple[Request, Future[ProgramVerdict]]
 Outcome = Literal["held", "broken", "skipped"]
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SECRET = "the content of a file of the user's"
@@ -113,15 +112,15 @@ class Kit:
             wrong = _raised(error)
         self._add(kind, name, wrong)
 
-    def _submit(self, pool: WorkerPool, task: Task, text: str) -> Future[Any]:
-        function, arguments = judging_of(self.language)
-        return pool.submit(function, task.name, task.statement, text, *arguments)
+    def _submit(self, pool: WorkerPool, task: Task, text: str, limits: ProgramLimits | None = None) -> _Asked:
+        request = Request(task=task.name, statement=task.statement, text=text, language=self._own, limits=limits)
+        return request, pool.submit(judge, request)
 
-    def _verdict(self, future: Future[Any]) -> Verdict | str:
+    def _verdict(self, asked: _Asked) -> ProgramVerdict | str:
         """The verdict, or what went wrong instead."""
         try:
-            return verdict_of(future, self.language.stages)
-        except (TaskError, MemoryError) as error:
+            return verdict_in(self.language.stages, *asked)
+        except (TaskError, WorkerLost, MemoryError) as error:
             return f"{type(error).__name__}: {error}"
 
     # --- properties ---------------------------------------------------------------------------------------------------
@@ -172,9 +171,9 @@ class Kit:
             self._cold = time.monotonic() - start
         first = [self._submit(pool, each.task, each.text) for each in judged]
         with self._pool() as others:
-            for program, future in zip(judged, first, strict=True):
-                known, kind = self._verdict(future), program.place.partition("/")[0]
-                self._add(kind, program.place, _unlike(known, program.stage), seconds=_seconds(future))
+            for program, asked in zip(judged, first, strict=True):
+                known, kind = self._verdict(asked), program.place.partition("/")[0]
+                self._add(kind, program.place, _unlike(known, program.stage), seconds=_seconds(known))
                 start = time.monotonic()
                 again = self._verdict(self._submit(pool, program.task, program.text))
                 self._warm.append(time.monotonic() - start)
@@ -182,7 +181,7 @@ class Kit:
                 same = _timeless(known) == _timeless(again) == _timeless(elsewhere)
                 message = f"{_shown(known)}, then {_shown(again)}, and in another process {_shown(elsewhere)}"
                 self._add("repeatable", program.place, not same and message)
-                passed = isinstance(known, Verdict) and known.passed
+                passed = isinstance(known, ProgramVerdict) and known.passed
                 self._try("check", program.place, partial(self._wrong_check, program, passed))
 
     def _wrong_check(self, program: Program, passed: bool) -> str | bool:
@@ -216,7 +215,7 @@ class Kit:
         self.language.key(None, self.language.extract(text))
         self._read(Program(task, "", text))
         verdict = self._verdict(self._submit(pool, task, text))
-        if isinstance(verdict, Verdict) and any(each.code == "internal" for each in verdict.diagnostics):
+        if isinstance(verdict, ProgramVerdict) and any(each.code == "internal" for each in verdict.diagnostics):
             return verdict.diagnostics[0].message
         return _no_refusal(verdict)
 
@@ -276,8 +275,8 @@ class Kit:
                 self._add("limits", "time", _not_lost(pool.submit(probes.spin, *about), "time-limit"))
                 wrong = _not_lost(pool.submit(probes.allocate, *about, MEMORY + 2**28), "memory-limit")
                 self._add("limits", "memory", wrong)
-                future = pool.submit(probes.judge_within, *about, program.text, self.language.name, limits)
-                self._add("limits", "characters", _no_refusal(self._verdict(future)))
+                asked = self._submit(pool, program.task, program.text, limits)
+                self._add("limits", "characters", _no_refusal(self._verdict(asked)))
 
     def _host(self, shown: Shown) -> None:
         """The caller's process reads programs, and runs nothing of them."""
@@ -314,7 +313,7 @@ def _raised(error: Exception) -> str:
     return f"{place}{describe_error(error)}"
 
 
-def _no_refusal(verdict: Verdict | str) -> str | bool:
+def _no_refusal(verdict: ProgramVerdict | str) -> str | bool:
     """What is wrong with a verdict on a program that must not pass."""
     return verdict if isinstance(verdict, str) else verdict.passed and "it passes"
 
@@ -326,7 +325,7 @@ def _changed(canary: Path) -> str | bool:
     return changed and "a file of the user's was changed"
 
 
-def _unlike(verdict: Verdict | str, stage: str) -> str | None:
+def _unlike(verdict: ProgramVerdict | str, stage: str) -> str | None:
     """How a verdict differs from what is expected: that it passes, or fails at a stage."""
     if isinstance(verdict, str):
         return verdict
@@ -335,7 +334,7 @@ def _unlike(verdict: Verdict | str, stage: str) -> str | None:
     return None if right else f"expected: {expected}; got: {_shown(verdict)}"
 
 
-def _shown(verdict: Verdict | str) -> str:
+def _shown(verdict: ProgramVerdict | str) -> str:
     if isinstance(verdict, str) or verdict.passed:
         return verdict if isinstance(verdict, str) else "passed"
     first = verdict.diagnostics[0] if verdict.diagnostics else None
@@ -343,13 +342,12 @@ def _shown(verdict: Verdict | str) -> str:
     return f"{word} {verdict.stage}" + (f" ({first.code}: {first.message})" if first else "")
 
 
-def _timeless(verdict: Verdict | str) -> object:
+def _timeless(verdict: ProgramVerdict | str) -> object:
     return verdict if isinstance(verdict, str) else (verdict.passed, verdict.stage, verdict.diagnostics)
 
 
-def _seconds(future: Future[Any]) -> float:
-    found = None if future.exception() else future.result()
-    return float(found.seconds) if isinstance(found, Verdict) else 0.0
+def _seconds(verdict: ProgramVerdict | str) -> float:
+    return 0.0 if isinstance(verdict, str) else verdict.seconds
 
 
 def _not_lost(future: Future[Any], code: str) -> str | None:

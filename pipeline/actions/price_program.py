@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
+from pipeline.base.outputs import ProgramVerdict
 from pipeline.charts.dataflow import draw
 from pipeline.cli.cost_tables import cost_json, cost_table
 from pipeline.cli.program_arguments import Item
@@ -24,7 +25,6 @@ from step_runtime.rewriting.optimizing import Explored, Variant
 from step_runtime.tasks.task import Task
 from step_runtime.verification.explain import explain
 from step_runtime.verification.task_costs import Priced
-from step_runtime.verification.verify import Verdict
 
 
 class Subject(NamedTuple):
@@ -83,7 +83,7 @@ class Optimized(NamedTuple):
     findings: tuple[str, ...] = ()
 
 
-def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -> Optimized | Verdict:
+def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -> Optimized | ProgramVerdict:
     """The cheapest program that rewrites lead to, or the verdict on a program that is wrong itself.
 
     Raises:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,8 @@ from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
 from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.languages import registry
-from pipeline.verification.checking import (
-    Checked,
-    CheckRequest,
-    Checks,
-    check,
-    check_in_language,
-    checking_pool,
-    outcome,
-    unusable,
-)
-from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.judge import Request, judge, verdict_of
+from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.pool import WorkerPool
 
 __all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line"]
@@ -38,16 +29,17 @@ __all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line
 _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch(Checks):
+@dataclass(frozen=True)
+class Batch:
     """How programs are checked and reported.
 
     Attributes:
+        asked: What is asked of each program, with limits.
         strict: Whether warnings fail a program.
         retry_unknown: Whether programs whose verdict is unknown are judged once more, within `ProgramLimits.raised`.
     """
 
-    limits: ProgramLimits
+    asked: Request
     strict: bool = False
     retry_unknown: bool = False
     junit: str | None = None
@@ -55,7 +47,7 @@ class Batch(Checks):
     @property
     def tasks(self) -> Path:
         """The folder of the language's own tasks."""
-        return registry.tasks_folder(self.language)
+        return registry.tasks_folder(self.asked.language)
 
     def pool(self, programs: int) -> WorkerPool:
         """Worker processes for so many programs, one a core at most; they start meanwhile.
@@ -64,58 +56,62 @@ class Batch(Checks):
             ModuleNotFoundError: A package that they need is not installed.
         """
         require(*_NEEDED)
-        wanted = {"exact": self.exact, "mutants": self.mutants}
-        return checking_pool(min(programs, cores()), self.limits, self.language, **wanted)
+        asked = self.asked
+        wanted = {"exact": asked.exact, "mutants": asked.mutants}
+        return checking_pool(min(programs, cores()), self._limits, asked.language, **wanted)
 
-    def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
+    @property
+    def _limits(self) -> ProgramLimits:
+        return self.asked.limits or ProgramLimits()
+
+    def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[ProgramVerdict]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
         started = [self._submit(item, pool) for item in items]
         results = (self._judged(finish()) for finish in started)
         for item, result in zip(items, results, strict=True):
-            yield self._retried(item) if self.retry_unknown and result.verdict.unknown else result
+            yield self._retried(item) if self.retry_unknown and result.unknown else result
 
-    def _retried(self, item: Item) -> Checked:
+    def _retried(self, item: Item) -> ProgramVerdict:
         """The verdict within larger limits."""
-        roomier = replace(self, limits=self.limits.raised(self.language), retry_unknown=False)
+        limits = self._limits.raised(self.asked.language)
+        roomier = replace(self, asked=replace(self.asked, limits=limits), retry_unknown=False)
         with roomier.pool(1) as pool:
             return next(roomier.check([item], pool))
 
-    def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Checked]:
+    def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], ProgramVerdict]:
         """Starts the check of one item; the function returned waits for its outcome."""
         name = None if item.program == "-" else item.program
-        how = {each.name: getattr(self, each.name) for each in fields(Checks)}
-        request = CheckRequest(shown(item.task), None, name, **how)
+        request = replace(self.asked, task=item.task.stem, path=shown(item.task), program=name)
         unread = None
         try:
             request = replace(request, text=item.text)
         except UsageError as error:
             request, unread = replace(request, text=""), str(error)
-        future = pool.submit(check if self.language is None else check_in_language, request)
+        future = pool.submit(judge, request)
 
-        def finish() -> Checked:
-            found = outcome(request, item.task.stem, future)
+        def finish() -> ProgramVerdict:
+            found = verdict_of(request, future)
             # What is wrong with the task comes first.
-            return found if unread is None or found.verdict.error else unusable(request, found.verdict.task, unread)
+            return found if unread is None or found.error else replace(request, task=found.task).unusable(unread)
 
         return finish
 
-    def _judged(self, result: Checked) -> Checked:
+    def _judged(self, verdict: ProgramVerdict) -> ProgramVerdict:
         """The verdict with warnings as failures, where these are strict."""
-        verdict = result.verdict
         if not (self.strict and verdict.passed and verdict.warnings):
-            return result
+            return verdict
         stage = "stress" if any(finding.stage == "stress" for finding in verdict.warnings) else "warnings"
-        label = result.text.removesuffix(": passed")
+        label = verdict.feedback.removesuffix(": passed")
         text = f"{label}: failed: {stage}, as warnings are strict"
-        return replace(result, text=text, verdict=verdict.model_copy(update={"passed": False, "stage": stage}))
+        return verdict.model_copy(update={"passed": False, "stage": stage, "feedback": text})
 
-    def write(self, results: Sequence[Checked]) -> None:
+    def write(self, verdicts: Sequence[ProgramVerdict]) -> None:
         """Writes the files that were asked for."""
         if self.junit is not None:
-            write_text(Path(self.junit), junit_text(results))
+            write_text(Path(self.junit), junit_text(verdicts))
 
 
-def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
+def run_single(settings: Batch, item: Item, graph: str | None) -> ProgramVerdict:
     """Checks one program; writes a picture of its dataflow to the file `graph`, if given.
 
     Raises:
@@ -127,27 +123,25 @@ def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
         draw_program(str(item.task), item.text, graph)
     with settings.pool(1) as pool:
         result = next(settings.check([item], pool))
-    if result.verdict.error is not None:
-        raise UsageError(result.verdict.error)
+    if result.error is not None:
+        raise UsageError(result.error)
     settings.write([result])
     return result
 
 
-def single(result: Checked, cost: Mapping[str, Any] | None = None) -> VerifyOutput:
+def single(verdict: ProgramVerdict, cost: Mapping[str, Any] | None = None) -> VerifyOutput:
     """One program's verdict as the command's JSON object, with its cost where it was asked for."""
-    return VerifyOutput(**dict(result.verdict), cost=cost)
+    return VerifyOutput(**dict(verdict), cost=cost)
 
 
-def batch(results: Sequence[Checked], seconds: float) -> BatchOutput:
+def batch(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchOutput:
     """The verdicts on many programs as the command's JSON object."""
-    verdicts = tuple(result.verdict for result in results)
     passed = all(verdict.passed for verdict in verdicts)
-    return BatchOutput(passed=passed, programs=verdicts, summary=summarize(verdicts, seconds))
+    return BatchOutput(passed=passed, programs=tuple(verdicts), summary=summarize(verdicts, seconds))
 
 
-def exit_code(results: Sequence[Checked]) -> Exit:
+def exit_code(verdicts: Sequence[ProgramVerdict]) -> Exit:
     """1 if a program fails, otherwise 2 if a file can't be used, otherwise 4 if a verdict is unknown, otherwise 0."""
-    verdicts = [result.verdict for result in results]
     if any(verdict.failed for verdict in verdicts):
         return Exit.NO
     if any(verdict.error is not None for verdict in verdicts):
@@ -163,12 +157,12 @@ def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None]
     Raises:
         UsageError: A file can't be written.
     """
-    start, results = time.monotonic(), list[Checked]()
+    start, results = time.monotonic(), list[ProgramVerdict]()
     with settings.pool(len(items)) as pool:
         for item, result in zip(items, settings.check(items, pool), strict=True):
             results.append(result)
             if not as_json:
-                say(verdict_line(item.label, result.verdict))
+                say(verdict_line(item.label, result))
     output = batch(results, time.monotonic() - start)
     settings.write(results)
     if as_json:
@@ -211,10 +205,9 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
     return f"{word:9} {label}: {verdict.stage}: {codes}{warned}"
 
 
-def findings(result: Checked) -> list[str]:
+def findings(verdict: ProgramVerdict) -> list[str]:
     """All that there is to say of a program: errors, then warnings; nothing for one that passes without any."""
-    verdict = result.verdict
-    errors = [] if verdict.passed or not (verdict.diagnostics or verdict.error) else [result.text]
+    errors = [] if verdict.passed or not (verdict.diagnostics or verdict.error) else [verdict.feedback]
     return [*errors, *map(warning_line, verdict.warnings)]
 
 

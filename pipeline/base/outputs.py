@@ -162,6 +162,8 @@ class ProgramVerdict(Part):
     exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
     mutants: MutationFigures | None = Field(None, description="With `--mutants` and if it passes, their outcome.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
+    feedback: str = Field("", description="The verdict for people and LMs, as the command prints it.")
+    streams: str = Field("", description="With `--explain`, every stream with its element type and dims.")
 
     @property
     def failed(self) -> bool:

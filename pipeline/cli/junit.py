@@ -8,18 +8,16 @@ from xml.etree import ElementTree
 
 from pipeline.base.outputs import ProgramVerdict, warning_line
 from pipeline.base.text import visible
-from pipeline.verification.checking import Checked
 
 # What XML 1.0 can't hold, however it is written.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_text(results: Sequence[Checked]) -> str:
+def junit_text(verdicts: Sequence[ProgramVerdict]) -> str:
     """One suite with a test case for every program.
 
     A failed program is a failure, one of which nothing is known is skipped, and an unusable file is an error.
     """
-    verdicts = [result.verdict for result in results]
     counts = {
         "tests": str(len(verdicts)),
         "failures": str(sum(verdict.failed for verdict in verdicts)),
@@ -30,14 +28,13 @@ def junit_text(results: Sequence[Checked]) -> str:
         counts["skipped"] = str(unknown)
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "pipeline.verify", **counts})
-    for result in results:
-        _case(suite, result)
+    for verdict in verdicts:
+        _case(suite, verdict)
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(suite: ElementTree.Element, result: Checked) -> None:
-    verdict = result.verdict
+def _case(suite: ElementTree.Element, verdict: ProgramVerdict) -> None:
     attributes = {
         "classname": clean(verdict.task),
         "name": clean(verdict.program or verdict.task_file),
@@ -48,10 +45,12 @@ def _case(suite: ElementTree.Element, result: Checked) -> None:
     if verdict.error is not None:
         ElementTree.SubElement(case, "error", {"message": _first_line(verdict.error)}).text = clean(verdict.error)
     elif verdict.unknown:
-        ElementTree.SubElement(case, "skipped", {"message": _first_line(_reason(verdict))}).text = clean(result.text)
+        ElementTree.SubElement(case, "skipped", {"message": _first_line(_reason(verdict))}).text = clean(
+            verdict.feedback
+        )
     elif not verdict.passed:
         attributes = {"type": verdict.stage or "", "message": _first_line(_reason(verdict))}
-        ElementTree.SubElement(case, "failure", attributes).text = clean(result.text)
+        ElementTree.SubElement(case, "failure", attributes).text = clean(verdict.feedback)
     if verdict.warnings:
         ElementTree.SubElement(case, "system-out").text = clean("\n".join(map(warning_line, verdict.warnings)))
 

@@ -26,12 +26,6 @@ class CheckedProgram(_Result):
     streams: str = Field(description="Every stream with its element type, its dims and the primitive that makes it.")
 
 
-class ExplainedProgram(ProgramVerdict):
-    """A verdict with every stream, and where wrong values part from the reference's."""
-
-    streams: str = Field(description="Every stream with its element type, its dims and the primitive that makes it.")
-
-
 class ProgramCost(_Result):
     """The cost of a program on a chip."""
 

@@ -89,7 +89,7 @@ def add_prompts(server: MCPServer[Any], tools: Toolbox, program: str | None) -> 
 
         with prompt_errors():
             found = tools.checked(task, program_text)
-        feedback = without_reference_values(found.verdict.stage, found.text)
+        feedback = without_reference_values(found.stage, found.feedback)
         inputs = {"task": _task(tools, task), "input_impl": program_text, "diagnostics": feedback}
         return _request(_agent(program).refiner.predict, inputs)
 

@@ -25,8 +25,7 @@ from pipeline.mcp_server.generation import Generation
 from pipeline.mcp_server.reference import add_prompts, add_resources
 from pipeline.mcp_server.tools import Toolbox, language
 from pipeline.mcp_server.workspace import Workspace
-from pipeline.verification.checking import checking_pool
-from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.pool import WorkerPool
 
 if TYPE_CHECKING:

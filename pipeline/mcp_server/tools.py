@@ -18,9 +18,9 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 from pipeline.base.errors import PipelineError, UsageError
+from pipeline.base.outputs import ProgramVerdict
 from pipeline.mcp_server.outputs import (
     CheckedProgram,
-    ExplainedProgram,
     NearExample,
     NearExamples,
     ProgramCost,
@@ -28,7 +28,7 @@ from pipeline.mcp_server.outputs import (
     safe_text,
 )
 from pipeline.mcp_server.workspace import Workspace
-from pipeline.verification.checking import Checked, CheckRequest, check, outcome
+from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
 
@@ -69,25 +69,26 @@ class Toolbox:
 
         Use it on each draft, before `verify`. Each finding has a place, a code, the types involved and a hint.
         """
-        found = self.checked(task, program, explain=True, run=False)
-        verdict = found.verdict
-        rules = "Every check passes; `verify` says whether it computes the outputs." if verdict.passed else found.text
+        verdict = self.checked(task, program, explain=True, run=False)
+        rules = (
+            "Every check passes; `verify` says whether it computes the outputs." if verdict.passed else verdict.feedback
+        )
         result = CheckedProgram(
             passed=verdict.passed,
             stage=verdict.stage,
             findings=(*verdict.diagnostics, *verdict.warnings),
-            streams=found.table,
+            streams=verdict.streams,
         )
-        return answered(f"{found.table}\n\n{rules}", result)
+        return answered(f"{verdict.streams}\n\n{rules}", result)
 
-    def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ExplainedProgram]:
+    def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
         """Verify a program: all checks, then its outputs against the PyTorch reference at every set of sizes.
 
         Only a program that passes here is right. One that passes is also run on stress inputs in float32.
         """
         return self._verdict(self.checked(task, program))
 
-    def explain(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ExplainedProgram]:
+    def explain(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
         """Explain a program: the type of every stream, and the first stream whose values match none of the reference's.
 
         Use it when `verify` fails at stage `value`.
@@ -156,7 +157,7 @@ class Toolbox:
 
     def checked(
         self, task: str, program: str | None, *, explain: bool = False, values: bool = False, run: bool = True
-    ) -> Checked:
+    ) -> ProgramVerdict:
         """A worker's verdict on a program, or on the task's own `impl`.
 
         Raises:
@@ -166,23 +167,22 @@ class Toolbox:
         with tool_errors():
             path = self.workspace.path(task)
             name = None if program is None else PROGRAM
-            request = CheckRequest(
-                str(path), program, name, explain=explain, values=values, run=run, limits=self.limits
-            )
-            found = outcome(request, path.stem, self.pool().submit(check, request))
-            if found.verdict.error is not None:
-                raise UsageError(found.verdict.error)
+            request = Request(task=path.stem, path=str(path), text=program, program=name, run=run, stress=True,
+                              explain=explain, values=values, limits=self.limits)  # fmt: skip
+            found = verdict_of(request, self.pool().submit(judge, request))
+            if found.error is not None:
+                raise UsageError(found.error)
             return found
 
     def _passes(self, path: Path) -> bool:
         """Whether a task file's own program is right."""
-        request = CheckRequest(str(path), stress=False, limits=self.limits)
-        return outcome(request, path.stem, self.pool().submit(check, request)).verdict.passed
+        request = Request(task=path.stem, path=str(path), limits=self.limits)
+        return verdict_of(request, self.pool().submit(judge, request)).passed
 
-    def _verdict(self, found: Checked) -> Result:
-        warnings = [f"warning: {each.code}: {each.message}" for each in found.verdict.warnings]
-        text = "\n\n".join(part for part in (found.table, found.text, "\n".join(warnings)) if part)
-        return answered(text, ExplainedProgram(**dict(found.verdict), streams=found.table))
+    def _verdict(self, found: ProgramVerdict) -> Result:
+        warnings = [f"warning: {each.code}: {each.message}" for each in found.warnings]
+        text = "\n\n".join(part for part in (found.streams, found.feedback, "\n".join(warnings)) if part)
+        return answered(text, found)
 
 
 _IMPORTING = threading.Lock()

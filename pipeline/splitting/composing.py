@@ -16,9 +16,9 @@ from pipeline.splitting.subtasks import typed, whole_dims
 from pipeline.synthesis.coercions import find_coercions
 from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.parallel_search import SearchPool
-from pipeline.verification import worker
+from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.pool import WorkerLost
-from step_runtime.base.errors import RuleError, StepError
+from step_runtime.base.errors import STAGES, RuleError, StepError
 from step_runtime.base.types import StreamType
 from step_runtime.execution.applier import Applier
 from step_runtime.language.parser import parse
@@ -152,7 +152,8 @@ def composed(pool: SearchPool, task: Task, found: ReferenceCuts, parts: Sequence
         made = compose(task, parts)
     except JointError as error:
         return error.joint
-    if worker.verdict_of(pool.run(worker.judge, task, made.text)).passed:
+    request = Request(task=task.name, statement=task.statement, text=made.text)
+    if verdict_in(STAGES, request, pool.submit(judge, request)).passed:
         return made
     try:
         wrong: str | None = pool.run(wrong_joint, task, made.joined, made.joints, found).result()

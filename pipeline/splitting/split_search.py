@@ -21,7 +21,7 @@ from pipeline.splitting.outcomes import SplitOutcome, SubtaskAttempt
 from pipeline.splitting.subtasks import SubtaskWriter
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
 from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
-from pipeline.verification import worker
+from pipeline.verification import judge
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
@@ -234,7 +234,7 @@ class SplitSearch:
         return [attempt for name, attempt in self._solved.items() if name in needed]
 
 
-PRELOAD = ("pipeline.splitting.cuts", "pipeline.splitting.composing", worker.__name__)
+PRELOAD = ("pipeline.splitting.cuts", "pipeline.splitting.composing", judge.__name__)
 """Modules that the workers of splits find imported."""
 
 

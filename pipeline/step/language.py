@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -17,7 +17,6 @@ from pipeline.agent.domain import structures
 from pipeline.base.choices import PromptKind
 from pipeline.base.paths import DATA
 from pipeline.languages.language import Language
-from pipeline.verification import checking, worker
 from pipeline.verification.limits import ProgramLimits
 from signatures import extract_program
 from step_runtime.base.errors import STAGES, Diagnostic
@@ -28,7 +27,7 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
-from step_runtime.verification.verify import Verdict
+from step_runtime.verification.verify import Verdict, Verifier
 
 if TYPE_CHECKING:
     from pipeline.synthesis.next_lines import NextLines
@@ -42,9 +41,6 @@ class Step(Language):
     executes = False
     folder = DATA
     guards = True
-    calls: Mapping[str, Callable[..., Any]] = {
-        "judge": worker.judge, "stress": worker.stress, "check": checking.check, "hold_out": worker.hold_out,
-    }  # fmt: skip
 
     @cached_property
     def version(self) -> str:
@@ -80,7 +76,7 @@ class Step(Language):
 
     def judge(self, task: Task, text: str, limits: ProgramLimits | None) -> Verdict:
         """The verdict, for a worker process to find."""
-        return worker.judge(task.name, task.statement, text, limits=limits)
+        return Verifier(task, limits=limits.of_language() if limits else None).verify(text)
 
     def key(self, task: Task | None, text: str) -> str:
         """The syntax tree up to renaming."""

@@ -76,7 +76,11 @@ class SearchPool:
 
     def run(self, function: Callable[..., Any], task: Task, *args: Any) -> Future[Any]:
         """Calls a module's function with a task's name and YAML, and with other arguments."""
-        return self._pool.submit(function, task.name, task.statement, *args)
+        return self.submit(function, task.name, task.statement, *args)
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Calls a module's function."""
+        return self._pool.submit(function, *args)
 
 
 @contextmanager

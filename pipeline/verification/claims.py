@@ -16,10 +16,9 @@ from typing import Any
 
 from pipeline.base.text import counted, visible
 from pipeline.languages import registry
-from pipeline.verification.judging import judging_of
+from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import WorkerKilled, verdict_of
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 
@@ -120,17 +119,16 @@ class _Judging:
 
     def again(self, limit: Round, waiting: Sequence[_Key]) -> list[_Key]:
         """Judges what waits at a limit, and gives what it was not enough for."""
-        judge, arguments = judging_of(registry.find(self._language))
         settings = verification_settings(limit.seconds, language=self._language, patience=limit.patience)
         longer: list[_Key] = []
         refused, most = 0, limit.most(len(waiting))
         clock = limit.seconds * limit.patience
         left = f"not judged within {limit.seconds:g} s of processor time and {clock:g} s by the clock"
         with self._workers.pool(settings, len(waiting)) as pool:
-            asked: dict[Future[Any], _Key] = {pool.submit(judge, "task", *key, *arguments): key for key in waiting}
+            asked = {pool.submit(judge, request := self._request(key)): (key, request) for key in waiting}
             for future in as_completed(asked):
-                key = asked[future]
-                reason, limited = _answer(future, self._stages)
+                key, request = asked[future]
+                reason, limited = _answer(request, future, self._stages)
                 self.reasons[key] = None if reason is None else (left, False) if limited else (reason, True)
                 longer += [key] * limited
                 refused += reason is not None
@@ -139,6 +137,9 @@ class _Judging:
                     pool.kill_workers()
                     break
         return longer
+
+    def _request(self, key: _Key) -> Request:
+        return Request(task="task", statement=key[0], text=key[1], language=self._language)
 
     def _tell(self) -> None:
         if time.monotonic() - self._told >= _SECONDS and len(self.reasons) < self._count:
@@ -164,11 +165,11 @@ def listed(refused: Sequence[Refusal]) -> Iterator[str]:
         yield f"  {count:,} {reason}"
 
 
-def _answer(future: Future[Any], stages: Sequence[str]) -> tuple[str | None, bool]:
+def _answer(request: Request, future: Future[Any], stages: Sequence[str]) -> tuple[str | None, bool]:
     """The reason of a refusal, None for a program that passes, and whether more time could give another."""
     try:
-        verdict = verdict_of(future, stages)
-    except (TaskError, WorkerKilled, WorkerLost) as error:
+        verdict = verdict_in(stages, request, future)
+    except (TaskError, WorkerLost) as error:
         return _line(f"its task can't be used: {error}"), False
     if verdict.passed:
         return None, False

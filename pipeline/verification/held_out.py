@@ -9,8 +9,7 @@ from typing import Any
 from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.base.text import counted, visible
-from pipeline.languages import registry
-from pipeline.verification.judging import call_of
+from pipeline.verification.judge import hold_out as judge
 from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings, Workers
@@ -41,14 +40,12 @@ def holding_out(
         tell: Is given a message before programs are judged.
         executor: The run's, whose processes know the tasks already, with `run_settings`; None for the pool alone.
     """
-    called = call_of(registry.find(language), "hold_out")
-    if called is None:
+    if language is not None:
         return None
-    judge, arguments = called
 
     def asked(executor: Executor, claims: Claims, *, last: bool) -> list[HeldOutVerdict | None]:
         futures = [
-            executor.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed, *arguments)
+            executor.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed)
             for example, outputs in claims
         ]
         return [_verdict(future, last) for future in futures]
@@ -71,8 +68,7 @@ def holding_out(
 
 def run_settings(language: str | None) -> PoolSettings:
     """The settings of the workers of a run, which judge its answers, and its solutions once more."""
-    held_out = call_of(registry.find(language), "hold_out") is not None
-    return proving_settings(language=language) if held_out else verification_settings(language=language)
+    return proving_settings() if language is None else verification_settings(language=language)
 
 
 def _verdict(future: Future[Any], last: bool) -> HeldOutVerdict | None:

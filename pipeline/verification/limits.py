@@ -1,6 +1,6 @@
 """Limits of programs and of the processes that judge them; to import them is fast, as it brings no language.
 
-`worker` has what is called in such a process.
+`judge` has what is called in such a process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SECONDS = 20.0
 MEMORY = 4 * 2**30
 """Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
 
-PRELOAD = ("pipeline.verification.preload", "pipeline.verification.worker", "pipeline.verification.judging")
+PRELOAD = ("pipeline.verification.preload", "pipeline.verification.judge")
 """What a worker finds imported."""
 
 
@@ -38,6 +38,8 @@ PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
 
 
+_MUTANTS = 15
+"""How many times as long as a verdict those on mutants may take, all together."""
 KEPT = ("limit_seconds", "limit_bytes", "limit_characters")
 """Limits that workers keep for every language: of a verdict's time, of a process's memory, and of the text."""
 _GROUP = OptionGroup("limits of a program")
@@ -113,10 +115,36 @@ def verification_pool(
     return verification_settings(seconds, memory, language, sandbox).start(workers)
 
 
+def checking_pool(
+    workers: int, limits: ProgramLimits, language: str | None = None, *, exact: bool = False, mutants: bool = False
+) -> WorkerPool:
+    """Processes to judge in a language, with room for runs that use up their limits; with `exact` they prove.
+
+    With `mutants` they prove, too, and a call takes minutes. A language other than STeP leaves the limits of time and
+    memory to the processes.
+    """
+    room: dict[str, Any] = {}
+    if limits.limit_seconds is not None:
+        room["seconds"] = limits.limit_seconds if language else max(SECONDS, 2 * limits.limit_seconds)
+    if limits.limit_bytes is not None:
+        room["memory"] = limits.limit_bytes if language else max(MEMORY, 4 * limits.limit_bytes)
+    if exact or mutants:
+        room["seconds"] = room.get("seconds", SECONDS) + SECONDS * (_MUTANTS if mutants else 1)
+        return proving_settings(language=language, **room).start(workers)
+    return verification_pool(workers, language=language, **room)
+
+
 def task_of(*args: Any, **_: Any) -> str:
-    """Which task a call is about: a digest of its name and its YAML, or of the path in its request."""
-    words = getattr(args[0], "path", "\0".join(map(str, args[:2]))) if args else ""
+    """Which task a call is about: a digest of its name and its text, or of the path in its request."""
+    first = args[0] if args else ""
+    words = getattr(first, "path", None) or "\0".join(map(str, _about(args)))
     return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _about(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The name and the text of the task that a call is about."""
+    statement = getattr(args[0], "statement", None) if args else None
+    return args[:2] if statement is None else (args[0].task, statement)
 
 
 _TEXT_TAG = "tag:yaml.org,2002:str"

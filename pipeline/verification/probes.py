@@ -8,9 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.languages import registry
-from pipeline.verification.judging import judged
-from pipeline.verification.limits import ProgramLimits
-from step_runtime.verification.verify import Verdict
 
 
 def spin(name: str, content: str) -> str:
@@ -46,9 +43,3 @@ def key_of(name: str, content: str, text: str, language: str) -> str:
     """The key of a program, in this process."""
     spoken = registry.find(language)
     return spoken.key(spoken.task(content, name, name), text)
-
-
-def judge_within(name: str, content: str, text: str, language: str, limits: ProgramLimits) -> Verdict:
-    """The verdict on a program within the limits of a command line."""
-    spoken = registry.find(language)
-    return judged(spoken, spoken.task(content, name, name), text, limits)

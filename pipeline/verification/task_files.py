@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pipeline.verification.pool import WorkerLost
     from step_runtime.tasks.scope import Scope
     from step_runtime.tasks.task import Task
-    from step_runtime.verification.verify import Verdict
 
 TASK_SUFFIXES = (".yaml", ".yml")
 """How the names of task files end."""
@@ -124,7 +123,7 @@ def _tried(paths: Sequence[Path]) -> tuple[dict[Path, tuple[Task, list[str]]], d
     from pipeline.verification.limits import remember_folder, verification_pool
 
     with verification_pool(min(len(paths), cores())) as workers:
-        from pipeline.verification.worker import try_task
+        from pipeline.verification.judge import try_task
         from step_runtime.tasks.reader import read_task
 
         def started(path: Path) -> tuple[Task, Future[list[str]]]:
@@ -181,33 +180,12 @@ def scopes(task: Task) -> tuple[Scope, ...]:
     Raises:
         UsageError: The task's code fails, or costs the worker.
     """
-    from pipeline.verification.worker import scopes as find_scopes
-
-    with _worker(task) as submit:
-        found: tuple[Scope, ...] = submit(find_scopes).result()
-    return found
-
-
-def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
-    """The verdict on one program, found in a worker process.
-
-    Raises:
-        UsageError: The task's code fails.
-        PipelineError: Something else killed the worker, twice.
-    """
-    from pipeline.verification.worker import judge, verdict_of
-
-    with _worker(task) as submit:
-        return verdict_of(submit(judge, text, dtype))
-
-
-@contextmanager
-def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
-    """Calls functions of `judge` about a task in a process of their own."""
+    from pipeline.verification.judge import scopes as find_scopes
     from pipeline.verification.limits import verification_pool
 
     with verification_pool(1) as workers, task_errors(task.name):
-        yield lambda function, *args: workers.submit(function, task.name, task.statement, *args)
+        found: tuple[Scope, ...] = workers.submit(find_scopes, task.name, task.statement).result()
+    return found
 
 
 @contextmanager
@@ -217,15 +195,15 @@ def task_errors(name: str) -> Iterator[None]:
     A worker that something else killed twice is a `PipelineError`.
     """
     from pipeline.verification.pool import WorkerLost
-    from pipeline.verification.worker import WorkerKilled
     from step_runtime.base.errors import TaskError
 
     try:
         yield
     except WorkerLost as error:
+        if error.code == "killed":
+            message = f"{name}: verification {error}, twice: the verdict is unknown; run the command again"
+            raise PipelineError(message) from None
         raise UsageError(f"{name}: its code {error}") from None
-    except WorkerKilled as error:
-        raise PipelineError(f"{name}: {error}; run the command again") from None
     except TaskError as error:
         raise UsageError(str(error)) from None
 

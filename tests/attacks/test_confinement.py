@@ -15,8 +15,9 @@ import pytest
 
 from pipeline.verification import limits
 from pipeline.verification.isolation.confinement import Means, Mode, Sandbox
+from pipeline.verification.judge import Request, judge
+from pipeline.verification.limits import verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
-from pipeline.verification.worker import judge, verdict_of, verification_pool
 from tests.attacks.test_isolation import CLEAN, RIGHT, WRONG
 from tests.support import reaching
 from tests.support.processes import PATIENCE, eventually
@@ -86,7 +87,8 @@ def state(places: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def controls_hold(pool: WorkerPool) -> bool:
-    right, wrong = (verdict_of(pool.submit(judge, "control", CLEAN, text)) for text in (RIGHT, WRONG))
+    asked = [Request(task="control", statement=CLEAN, text=text) for text in (RIGHT, WRONG)]
+    right, wrong = (pool.submit(judge, each).result() for each in asked)
     return right.passed and wrong.stage == "value"
 
 

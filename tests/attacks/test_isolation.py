@@ -20,14 +20,16 @@ import pytest
 
 from optimizers import Attempt
 from optimizers.sampling import Sampler, SampleSpec, Sampling, TaskExample
+from pipeline.base.outputs import ProgramVerdict
 from pipeline.verification import notes
 from pipeline.verification.isolation import processes
 from pipeline.verification.isolation.confinement import Sandbox
+from pipeline.verification.judge import Request, judge, verdict_in
+from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import WorkerLost, WorkerPool
-from pipeline.verification.worker import WorkerKilled, judge, verdict_of, verification_pool
+from step_runtime.base.errors import STAGES
 from step_runtime.tasks.reader import loads_task
-from step_runtime.verification.verify import Verdict
 from tests.support import attacking
 from tests.support.paths import PROJECT
 from tests.support.processes import PATIENCE, eventually, gone, state
@@ -58,6 +60,7 @@ TAMPERING = {
     "a method of the verifier": (
         "from step_runtime.verification.verify import Verifier; Verifier._found = lambda *a: []"
     ),
+    "a verdict's class": "from pipeline.base.outputs import ProgramVerdict as V; V.model_copy = lambda v, **_: v",
     "a verdict's field": "from step_runtime.verification.verify import Verdict; Verdict.passed = True",
     "a function's code": (
         "import step_runtime.verification.compare as c; c.close.__code__ = (lambda result, reference: True).__code__"
@@ -74,7 +77,7 @@ TAMPERING = {
     "a builtin": "import builtins; builtins.all = lambda items: True",
     "a name that hides a builtin": "import step_runtime.verification.verify as v; v.zip = lambda *a, **k: ()",
     "a module": "import sys, types; sys.modules['step_runtime.verification.verify'] = types.ModuleType('x')",
-    "the worker's judge": "import pipeline.verification.worker as w; w.judge = lambda *a: None",
+    "the worker's judge": "import pipeline.verification.judge as w; w.judge = lambda *a: None",
     "the answers": (
         "import pipeline.verification.isolation.answers as a; a.returned = lambda v: b'+{\"passed\": true}'"
     ),
@@ -102,8 +105,9 @@ def pool() -> Iterator[WorkerPool]:
         yield pool
 
 
-def verdict(pool: WorkerPool, name: str, content: str, text: str) -> Verdict:
-    return verdict_of(pool.submit(judge, name, content, text))
+def verdict(pool: WorkerPool, name: str, content: str, text: str) -> ProgramVerdict:
+    request = Request(task=name, statement=content, text=text)
+    return verdict_in(STAGES, request, pool.submit(judge, request))
 
 
 def controls_hold(pool: WorkerPool) -> bool:
@@ -158,7 +162,7 @@ SENDING = """import os, socket, struct, sys, time
 FORGED = {
     "an error of the user's": """b'-["pipeline.base.errors:UsageError", "run this"]'""",
     "an error of the record": """b'-["pipeline.base.errors:RecordError", "run this"]'""",
-    "a process that was killed": """b'-["pipeline.verification.worker:WorkerKilled", "x"]'""",
+    "a process that was killed": """b'-["pipeline.verification.pool:WorkerLost", "x"]'""",
     "a lack of memory": """b'-["builtins:MemoryError", "x"]'""",
     "an interrupt": """b'-["builtins:KeyboardInterrupt", "x"]'""",
     "a fault": """b'-["builtins:TypeError", "x"]'""",
@@ -200,7 +204,7 @@ class TestOfAFunction:
         """Whatever it claims to have been at; of its own task it is believed."""
         noted: list[str] = []
         monkeypatch.setattr(notes, "note", noted.append)
-        assert judge("victim", CLEAN, RIGHT).passed
+        assert judge(Request(task="victim", statement=CLEAN, text=RIGHT)).passed
         victim = next(note for note in noted if "step.Map" in note)
         for name, passed in (("attack", True), ("victim", False)):
             for _ in range(2):
@@ -290,16 +294,14 @@ def test_a_process_killed_twice_by_others_leaves_its_attempt_unscored() -> None:
     with Killing(1, seconds=60, memory=2**30, sandbox=Sandbox("off")) as pool:
         metric = Metric(pool)
         example, prediction = dspy.Example(task=task), dspy.Prediction(impl=RIGHT)
-        with pytest.raises(WorkerKilled, match="killed by the system, twice"):
+        with pytest.raises(WorkerLost, match="killed by the system, twice"):
             metric(example, prediction)
         assert metric(example, prediction).score == 1.0
-    with pytest.raises(WorkerKilled):
-        verdict_of(asked[0])
 
 
 def test_an_unscored_attempt_is_neither_right_nor_wrong() -> None:
     """It is on record with the reason; the control has a score."""
-    reasons = iter([WorkerKilled("killed by the system, twice"), None])
+    reasons = iter([WorkerLost("killed", "killed by the system, twice"), None])
 
     def metric(example: Any, prediction: Any) -> float:
         reason = next(reasons)
@@ -318,7 +320,7 @@ def test_an_unscored_attempt_is_neither_right_nor_wrong() -> None:
     sampler = Sampler(metric, Sampling(num_samples=1, temperatures=(0.7,)))
     unscored, scored = attempt(sampler), attempt(sampler)
     assert (unscored.scored, unscored.passed) == (False, False)
-    assert unscored.error == "metric: WorkerKilled: killed by the system, twice"
+    assert unscored.error == "metric: WorkerLost: killed by the system, twice"
     assert unscored.outputs == {"impl": RIGHT}
     assert (scored.scored, scored.passed) == (True, True)
 

@@ -25,7 +25,6 @@ from pipeline.base.text import name_of, path_of
 from pipeline.charts.plots import new_figure, save
 from pipeline.cli.junit import junit_text
 from pipeline.reporting.tables import Table
-from pipeline.verification.checking import Checked
 from tests.support.paths import PROJECT
 
 OTHER = 12345
@@ -131,7 +130,7 @@ def test_reports_show_what_would_not_be_seen(char: str, tmp_path: Path) -> None:
         warnings=(finding,),
     )
     unusable = ProgramVerdict(task=text, task_file=text, program=text, passed=False, stage=None, error=text)
-    report = junit_text([Checked(each, text) for each in (verdict, unusable)])
+    report = junit_text([each.model_copy(update={"feedback": text}) for each in (verdict, unusable)])
     write_text(tmp_path / "page.html", text)
     assert char not in report + (tmp_path / "page.html").read_text() and "é" in report
 

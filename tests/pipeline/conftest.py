@@ -27,7 +27,7 @@ def workers_start_fast() -> None:
     """
     preloaded = [
         "step_runtime",
-        "pipeline.verification.worker",
+        "pipeline.verification.judge",
         "pipeline.verification.proving",
         "pipeline.synthesis.parallel_search",
         "pipeline.lms.embedded.answering",

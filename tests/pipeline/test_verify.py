@@ -19,8 +19,7 @@ from pipeline.actions import verify_programs as action
 from pipeline.actions.verify_programs import findings, summarize, summary_line, verdict_line
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
-from pipeline.verification.checking import Checked
-from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.judge import Request
 from step_runtime.tasks.task import dump_task
 from tests.support.overfits import PLANTED
 from tests.support.scripted_runs import RIGHT, TASK
@@ -244,7 +243,7 @@ def test_json_and_junit_agree(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
     """As it is the only one."""
-    settings = action.Batch(limits=ProgramLimits())
+    settings = action.Batch(Request(stress=True))
     with pytest.raises(UsageError, match=r"broken\.yaml:1"):
         action.run_single(settings, action.resolve(["broken.yaml", "right.step"])[0], None)
 
@@ -284,9 +283,9 @@ def test_a_line_says_verdict_name_and_reason() -> None:
 
 def test_what_failed_is_given_in_full() -> None:
     """Warnings with their place; a program that passes without any gives nothing."""
-    assert findings(Checked(PASSED, "x: passed")) == []
-    assert findings(Checked(FAILED, "the findings")) == ["the findings"]
-    assert findings(Checked(WARNED, "x: passed")) == ["t.yaml:2: warning: equal-dims: both 4"]
+    assert findings(PASSED) == []
+    assert findings(FAILED.model_copy(update={"feedback": "the findings"})) == ["the findings"]
+    assert findings(WARNED) == ["t.yaml:2: warning: equal-dims: both 4"]
 
 
 def test_the_summary_counts_every_program_once() -> None:

@@ -168,7 +168,7 @@ def _serve(address: str) -> Callable[[], object]:
     forkserver.set_forkserver_preload(
         [
             "step_runtime",
-            "pipeline.verification.worker",
+            "pipeline.verification.judge",
             "pipeline.verification.proving",
             "pipeline.synthesis.parallel_search",
             "pipeline.lms.embedded.answering",

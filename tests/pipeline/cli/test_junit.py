@@ -4,7 +4,6 @@ from xml.etree import ElementTree
 
 from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.cli.junit import junit_text
-from pipeline.verification.checking import Checked
 
 FINDING = Finding(
     severity="error", stage="type", code="zip-shape", message="<&\ufffe\x00>", file="p.step", line=1, column=1
@@ -14,9 +13,9 @@ WARNING = Finding(
 )
 
 
-def checked(text: str = "", **fields: object) -> Checked:
+def checked(text: str = "", **fields: object) -> ProgramVerdict:
     values = {"task": "t", "task_file": "t.yaml", "program": "p.step", "passed": True, "stage": None, "seconds": 0.25}
-    return Checked(ProgramVerdict.model_validate({**values, **fields}), text)
+    return ProgramVerdict.model_validate({**values, "feedback": text, **fields})
 
 
 def test_each_program_is_a_case_and_all_are_counted() -> None:

@@ -26,8 +26,9 @@ from pipeline.cluster import cluster as module
 from pipeline.cluster.cluster import Cluster, Membership, open_cluster, open_workers
 from pipeline.cluster.node import NodeFacts, installed
 from pipeline.verification.isolation.confinement import Sandbox
+from pipeline.verification.judge import Request, judge, verdict_of
+from pipeline.verification.limits import verification_pool, verification_settings
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import judge, verdict_of, verification_pool, verification_settings
 from pipeline.verification.workers import LocalWorkers, PoolSettings
 from tests.support import crashing
 from tests.support.dask_processes import DaskProcesses, dask_processes, eventually, one_process_cluster
@@ -70,10 +71,12 @@ def test_calls_of_two_groups_share_no_process(cluster: Cluster) -> None:
 
 def test_verdicts_are_those_of_one_machine(cluster: Cluster) -> None:
     """Of programs that pass, and of programs that fail in all stages."""
-    calls = [(task.name, task.statement, text) for task, text in programs(["gemm/0"], 12)]
+    calls = requests(["gemm/0"])
     with cluster.pool(verification_settings()) as there, verification_pool(1) as here:
-        verdicts = [verdict_of(there.submit(judge, *call)) for call in calls]
-        assert [key(verdict) for verdict in verdicts] == [key(verdict_of(here.submit(judge, *call))) for call in calls]
+        verdicts = [verdict_of(call, there.submit(judge, call)) for call in calls]
+        assert [key(verdict) for verdict in verdicts] == [
+            key(verdict_of(call, here.submit(judge, call))) for call in calls
+        ]
     assert {verdict.passed for verdict in verdicts} == {True, False}
 
 
@@ -86,12 +89,12 @@ def test_leaving_with_an_exception_ends_what_runs(cluster: Cluster) -> None:
     eventually(lambda: not alive(worker), "the end of the worker")
 
 
-def programs(only: list[str], most: int) -> list[tuple[Any, str]]:
+def requests(only: list[str], most: int = 12) -> list[Request]:
     """Solutions of tasks, and programs that differ from them by one edit."""
     found = []
     for task, text in solved(only):
         edits = [mutant.text for mutant in changed(task, text)][: most - 1]
-        found += [(task.without_impl(), program) for program in (text, *edits)]
+        found += [Request(task=task.name, statement=task.statement, text=each) for each in (text, *edits)]
     return found
 
 
@@ -110,23 +113,23 @@ def alive(pid: int) -> bool:
 @pytest.mark.slow
 def test_nodes_that_are_killed_hang_or_join_late_change_no_verdict(tmp_path: Path) -> None:
     """One of three nodes is killed, one is stopped for good, and another joins, all while programs are judged."""
-    calls = [(task.name, task.statement, text) for task, text in programs(["gemm", "bmm", "index"], 12)]
+    calls = requests(["gemm", "bmm", "index"])
     with verification_pool(2) as here:
-        expected = [key(verdict_of(each)) for each in [here.submit(judge, *call) for call in calls]]
+        expected = [key(each.result()) for each in [here.submit(judge, call) for call in calls]]
     with (
         dask_processes(tmp_path, 3) as processes,
         open_cluster(processes.address, "test", silence=15) as cluster,
         cluster.pool(verification_settings()) as pool,
     ):
         eventually(lambda: cluster.nodes == 3, "three nodes")
-        futures = [pool.submit(judge, *call) for call in calls]
+        futures = [pool.submit(judge, call) for call in calls]
         eventually(lambda: any(future.done() for future in futures), "a first verdict")
         processes.nodes[0].kill()
         processes.nodes[1].send_signal(signal.SIGSTOP)
         processes.add_node()
-        again = [pool.submit(judge, *call) for call in calls]
-        assert [key(verdict_of(future)) for future in futures] == expected
-        assert [key(verdict_of(future)) for future in again] == expected
+        again = [pool.submit(judge, call) for call in calls]
+        assert [key(future.result()) for future in futures] == expected
+        assert [key(future.result()) for future in again] == expected
 
 
 @pytest.mark.slow

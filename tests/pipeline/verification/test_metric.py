@@ -3,7 +3,6 @@
 - right is 1 and wrong is 0, with the stage and the reason in the words of the person's and LM's one error style;
 - a text is judged once, from however many threads it comes, and what is said of it points into its own lines;
 - a task's function that hangs, crashes or allocates without end costs its own programs a verdict, and nothing else;
-- verdicts that were kept on disk are found by the same code alone, and by any number of runs;
 - a task that fails is an exception, never a wrong answer.
 """
 
@@ -15,9 +14,9 @@ from typing import Any
 import dspy
 import pytest
 
+from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.pool import WorkerPool
-from pipeline.verification.worker import verification_pool
 from step_runtime.base.errors import TaskError
 from step_runtime.verification.verify import verify
 from tests.support.processes import LIMIT

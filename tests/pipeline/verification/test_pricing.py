@@ -4,8 +4,8 @@ import dspy
 import pytest
 
 from pipeline.base.errors import UsageError
+from pipeline.verification.limits import verification_pool
 from pipeline.verification.pricing import answer_cost, pricing, task_bounds
-from pipeline.verification.worker import verification_pool
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.tasks.reader import loads_task
 from tests.support.scripted_runs import RIGHT, TASK, tasks

@@ -9,9 +9,9 @@ import pytest
 from pipeline import verify
 from pipeline.base.errors import UsageError, run_command
 from pipeline.verification import sandbox
-from pipeline.verification.checking import CheckRequest, check, checking_pool
 from pipeline.verification.isolation.confinement import Means, Sandbox
-from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.judge import Request, judge
+from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.sandbox import MODE, READS
 
 
@@ -82,11 +82,11 @@ outputs: [{{name: S0, dtype: fp32, dims: [M], data_transform: ["input_data['E0']
 """
     data.write_text("2")
     task.write_text(content)
-    request = CheckRequest(str(task), "return step.Map(fn=fn).apply(E0)")
+    request = Request(path=str(task), text="return step.Map(fn=fn).apply(E0)")
     with checking_pool(1, ProgramLimits()) as pool:
 
         def passes() -> bool:
-            return pool.submit(check, request).result(60).verdict.passed
+            return pool.submit(judge, request).result(60).passed
 
         assert passes()
         for path, text, right in ((data, "3", False), (task, content.replace("* 2", "* 3"), True)):

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline import codegen, verify
 from pipeline.base.errors import Exit, UsageError, run_command
-from pipeline.verification import checking, limits
+from pipeline.verification import limits
 from pipeline.verification.task_files import find, load_task_named, load_tasks
 from tests.support.processes import LIMIT
 from tests.support.scripted_runs import RIGHT, TASK
@@ -35,8 +35,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are given little time and memory, and any time by the clock, as the machine may be busy."""
     monkeypatch.setattr("pipeline.verification.pool.PATIENCE", 100)
     impatient = functools.partial(limits.verification_pool, seconds=LIMIT, memory=2**29)
-    for module in (checking, limits):
-        monkeypatch.setattr(module, "verification_pool", impatient)
+    monkeypatch.setattr(limits, "verification_pool", impatient)
 
 
 def written(tmp_path: Path, text: str) -> str:

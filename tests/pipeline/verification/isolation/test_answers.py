@@ -8,17 +8,17 @@ import json
 import os
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from pipeline.base.outputs import Finding
-from pipeline.verification.checking import CheckRequest, unusable
 from pipeline.verification.isolation import answers
 from pipeline.verification.isolation.answers import conforms, wrong_field
+from pipeline.verification.judge import Request, judge, scopes
 from pipeline.verification.pricing import price, rewrite
-from pipeline.verification.worker import judge, scopes, stress
 from step_runtime.base.errors import Diagnostic, Span, TaskError
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.verification.verify import Verdict
@@ -114,7 +114,7 @@ def test_an_answer_is_data(attack: str, tmp_path: Path, monkeypatch: pytest.Monk
 VALUES: list[Any] = [
     None, True, 3, 10**40, -0.5, float("inf"), "text \ud800 \u202e", [], (), (1, [2, ("3",)]), {"a": 1, (1, 2): [3]},
     frozenset({1, 2}), ["tuple", 1], ("list",), {"list": ["dict"]}, VERDICT,
-    unusable(CheckRequest("nowhere.yaml"), "x", "no such file"),
+    Request(path="nowhere.yaml").unusable("no such file"),
     Finding(severity="error", stage="run", code="x", message="y \udcff"),
 ]  # fmt: skip
 
@@ -132,7 +132,8 @@ def test_what_workers_find_comes_back_as_it_was() -> None:
     """Verdicts, scopes, costs and programs of a task of the benchmark; a function stays the same as itself."""
     task, text = next(iter(solved()))
     asked = task.name, task.statement
-    for found in (judge(*asked, text), judge(*asked, "return E0"), stress(*asked, text)):
+    request = Request(task=task.name, statement=task.statement, text=text, stress=True)
+    for found in (judge(request), judge(replace(request, text="return E0"))):
         assert answers.read(answers.returned(found))[1] == found
     assert rewrite(*asked, DEFAULT_CHIP, text, "traffic", 5) == _there_and_back(
         rewrite(*asked, DEFAULT_CHIP, text, "traffic", 5)
