@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.base.outputs import Finding, ProgramVerdict
+from pipeline.base.outputs import Finding
 from pipeline.base.redaction import redacted
 from pipeline.base.text import visible, visible_json
 
