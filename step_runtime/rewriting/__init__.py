@@ -3,7 +3,6 @@
 - shared: programs without Copies, and how one node is replaced
 - rules: the rewrites
 - associativity: proofs that a fold may be split
-- symbolic: what such proofs run functions on
 - optimizing: every program within reach, the cheapest first
 
 Rewrites assume that functions are pure: the same element always gives the same value.

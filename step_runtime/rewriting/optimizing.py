@@ -6,21 +6,14 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import torch
-
-from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import Sizes
-from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.base.units import Figure
 from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost
-from step_runtime.execution.invocation import Data, apply, default_dtype, element_layout, initial
-from step_runtime.execution.number_formats import element_type, exact
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
-from step_runtime.rewriting.associativity import unproved
+from step_runtime.rewriting.associativity import why_not_merged
 from step_runtime.rewriting.rules import RULES
 from step_runtime.rewriting.shared import Shared, shared
 from step_runtime.tasks.scope import Scope
@@ -88,9 +81,6 @@ def _steps(program: Shared) -> Iterator[tuple[str, Shared]]:
                     yield name, after
 
 
-_TRIALS = 4
-
-
 @dataclass(frozen=True)
 class Explored:
     """The programs that rewrites lead to.
@@ -130,7 +120,7 @@ def explored(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PR
 
     def merges(fn: Fn) -> bool:
         if fn.label not in known:
-            known[fn.label] = why_not_merged(costs.function(fn.label, sizes), sizes)
+            known[fn.label] = why_not_merged(costs.task, fn.label)
         return known[fn.label] is None
 
     found = variants(program, scope, price, objective, merges, limit)
@@ -140,48 +130,3 @@ def explored(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PR
         # Nothing in it is needless, so the author's names and comments stay.
         found[found.index(own)] = replace(own, text=f"{text.rstrip()}\n")
     return Explored(tuple(found), {label: reason for label, reason in known.items() if reason is not None})
-
-
-def why_not_merged(fn: Fn, sizes: Sizes) -> str | None:
-    """Why a fold's function is not proved to be associative with its initial state as the unit; None if it is.
-
-    Then folding the folds of parts gives the fold of the whole. A state that is rounded at every step never counts as
-    associative, since parts are rounded elsewhere; integers and truth values are exact. A proof is tried on random
-    elements as well.
-    """
-    reason = unproved(fn, sizes)
-    if reason is None and not _holds_on_samples(fn, sizes):
-        return "it is not associative on random elements"
-    return reason
-
-
-def _holds_on_samples(fn: Fn, sizes: Sizes) -> bool:
-    generator = torch.Generator().manual_seed(0)
-    with default_dtype(torch.float64):
-        try:
-            return all(_associates(fn, sizes, generator) for _ in range(_TRIALS))
-        except TaskCodeError:
-            return False
-
-
-def _associates(fn: Fn, sizes: Sizes, generator: torch.Generator) -> bool:
-    a, b, c = (tuple(_sample(part, sizes, generator) for part in components_of(fn.input)) for _ in range(3))
-
-    def call(state: Data, element: Data) -> Data:
-        # A function may write into what it is given.
-        return apply(fn, [[part.clone() for part in state], [part.clone() for part in element]], sizes, torch.float64)
-
-    unit = call(initial(fn, sizes, torch.float64), a)
-    left, right = call(call(a, b), c), call(a, call(b, c))
-    pairs = [*zip(unit, a, strict=True), *zip(left, right, strict=True)]
-    return all(torch.allclose(exact(one), exact(other), rtol=1e-9, atol=1e-9) for one, other in pairs)
-
-
-def _sample(element: Element, sizes: Sizes, generator: torch.Generator) -> torch.Tensor:
-    format_, shape = element.format, element_layout(element, sizes)
-    if format_.kind != "float":
-        # All of the range, as a function may saturate at its ends.
-        whole = torch.randint(int(format_.least), int(format_.most) + 1, shape, generator=generator)
-        return whole.to(element_type(element, torch.float64))
-    numbers = torch.randn(shape, dtype=torch.float64, generator=generator)
-    return (numbers > 0).to(numbers.dtype) if isinstance(getattr(element, "elem", element), Multihot) else numbers

@@ -20,7 +20,6 @@ import sympy
 import torch
 
 from step_runtime.base.errors import Diagnostic, RuleError, TaskError
-from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, Sizes, format_dim, format_sizes, upper_bound
 from step_runtime.base.types import StreamType
 from step_runtime.base.units import UNITS, Figure, measure_at, symbolic_measure
@@ -266,10 +265,6 @@ class TaskCosts:
         instance, count = self._at(sizes)
         cost = estimate(program, types, instance.sizes, lambda fn: count(instance.fns[fn.label]), self.chip)
         return replace(cost, sizes=instance.own_sizes)
-
-    def function(self, label: str, sizes: Sizes) -> Fn:
-        """A function of the task with its code, by the name that programs use."""
-        return self._at(sizes)[0].fns[label]
 
     def price(self, text: str, sizes: Sizes | None = None, *, formulas: bool = True) -> Priced:
         """A program's cost, with polynomials if they are asked for, which takes up to a few seconds.

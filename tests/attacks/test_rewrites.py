@@ -12,8 +12,8 @@ from optimizers import Entry, TokenCount
 from pipeline.actions.offers import Offering
 from pipeline.actions.price_program import Optimized, optimize
 from pipeline.optimize import as_json
+from pipeline.rewriting.simplification import simplified
 from pipeline.running.simplifying import readable_solutions
-from pipeline.step.language import STEP
 from pipeline.verification.metric import Metric
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.tasks.reader import loads_task, read_task
@@ -53,7 +53,7 @@ def test_what_is_recorded_as_a_solution_is_no_worse() -> None:
     def replaces(given: Task, text: str) -> bool:
         return metric.replaces(given, draft)(text)
 
-    (text,) = readable_solutions([entry], replaces, None, 1, STEP.simplified).values() or [draft]
+    (text,) = readable_solutions([entry], replaces, None, 1, simplified).values() or [draft]
     assert metric.findings(task("softmax"), text) == ()
 
 

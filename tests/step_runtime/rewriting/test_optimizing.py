@@ -1,24 +1,19 @@
 """Programs of tasks are rewritten by what their functions are known to do."""
 
-from collections.abc import Callable, Sequence
-from math import inf
-from typing import Any
-
 import pytest
 import torch
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.types import Buffer, Scalar, STuple, components_of
 from step_runtime.base.units import Figure
 from step_runtime.cost.chip import Chip
 from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost, estimate
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import default_dtype
-from step_runtime.execution.number_formats import element_type, same_numbers
+from step_runtime.execution.number_formats import same_numbers
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.graph import Program
-from step_runtime.rewriting.optimizing import Variant, rewritten, variants, why_not_merged
+from step_runtime.rewriting.optimizing import Variant, rewritten, variants
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
@@ -26,25 +21,9 @@ from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
 from step_runtime.verification.task_costs import Rejected, TaskCosts
 from step_runtime.verification.verify import verify
-from tests.support.element_functions import Given
 from tests.support.oracles import oracle, task
 from tests.support.priced import checked
 from tests.support.task_texts import ADD, MATRIX, NEG, SAME, SUM, task_text
-
-F, V = Scalar("float"), Buffer(Scalar("float"), [4])
-
-
-class State(Given):
-    """A function whose state is of a format, as is its element."""
-
-    def __init__(self, body: Callable[..., Sequence[Any]], kind: Scalar | Buffer, first: float) -> None:
-        super().__init__(body, kind, kind, [first])
-
-    def getInit(self) -> Sequence[torch.Tensor]:
-        """The first state in its format."""
-        (part,) = components_of(self.output)
-        return [initial.to(element_type(part, torch.float64)) for initial in super().getInit()]
-
 
 NEEDLESS = """\
 E1, E2 = step.Copy().apply(E0)
@@ -74,32 +53,6 @@ def test_a_program_that_fails_a_check_is_rejected() -> None:
         rewritten(TaskCosts(task("norm/2")), "return E9", "memory")
 
 
-@pytest.mark.parametrize(
-    ("fn", "expected"),
-    [
-        (Given(lambda s, x: [s[0] + x[0]], V, V, [0.0]), True),
-        (Given(lambda s, x: [torch.maximum(s[0], x[0])], F, F, [float("-inf")]), True),
-        (Given(lambda s, x: [s[0] * x[0]], F, F, [1.0]), True),
-        (Given(lambda s, x: [s[0] + x[0], s[1] * x[1]], STuple((F, F)), STuple((F, F)), [0.0, 1.0]), True),
-        (Given(lambda s, x: [s[0] + x[0]], F, F, [1.0]), False),  # counts its start for every part
-        (Given(lambda s, x: [s[0] + 2 * x[0]], F, F, [0.0]), False),
-        (Given(lambda s, x: [s[0] - x[0]], F, F, [0.0]), False),
-        (Given(lambda s, x: [s[0] + x[0].sum()], V, F, [0.0]), False),
-        (Given(lambda x: [x[0]], F, F), False),
-        (State(lambda s, x: [s[0] + x[0]], Scalar("int8"), 0), True),
-        (State(lambda s, x: [s[0] + x[0]], Buffer(Scalar("int32"), [4]), 0), True),
-        (State(lambda s, x: [torch.maximum(s[0], x[0])], Scalar("int8"), -128), True),
-        (State(lambda s, x: [s[0] | x[0]], Scalar("bool"), 0), True),
-        (State(lambda s, x: [(s[0].int() + x[0]).clamp(-128, 127)], Scalar("int8"), 0), False),  # saturates
-        (State(lambda s, x: [s[0] + x[0]], Scalar("bf16"), 0), False),  # rounds after every element
-        (State(lambda s, x: [torch.maximum(s[0].float(), x[0].float())], Scalar("fp8_e5m2"), -inf), False),
-    ],
-)
-def test_folds_that_may_be_split(fn: Fn, expected: bool) -> None:
-    """Sums from 0, products from 1, maxima from -inf; never where a state is rounded."""
-    assert (why_not_merged(fn, {}) is None) == expected
-
-
 def outputs(instance: TaskInstance, text: str) -> list[Data]:
     """What a program computes on one input."""
     program, found = evaluate(read(text), instance.scope)
@@ -112,21 +65,21 @@ def outputs(instance: TaskInstance, text: str) -> list[Data]:
 ROUNDED = """
 inputs:
 - {name: x, dtype: bf16, dims: [M, N, K], data_gen: torch.randn}
-- {name: i, dtype: int8, dims: [M, N, K], data_gen: "integers(-128, 127)"}
+- {name: i, dtype: bool, dims: [M, N, K], data_gen: binary}
 fns:
 - {name: Third, apply: "return [input[0] / 3]", input_dtype: bf16, output_dtype: bf16, func_name: fn_third}
 - {name: Add, apply: "return [state[0] + input[0]]", init: [0], input_dtype: bf16, output_dtype: bf16,
    func_name: fn_add}
-- {name: AddWhole, apply: "return [state[0] + input[0]]", init: [0], input_dtype: int8, output_dtype: int8,
-   func_name: fn_add_whole}
+- {name: Any, apply: "return [state[0] | input[0]]", init: [0], input_dtype: bool, output_dtype: bool,
+   func_name: fn_any}
 outputs:
 - {name: S, dtype: bf16, dims: [D, K], data_transform: "input_data['x'].sum((1, 2)).unsqueeze(1).repeat(1, D_value)"}
-- {name: T, dtype: int8, dims: [K], data_transform: "input_data['i'].sum((1, 2))"}
+- {name: T, dtype: bool, dims: [K], data_transform: "input_data['i'].any(2).any(1)"}
 """
 SUMS = """\
 E1 = step.Streamify().apply(step.Bufferize(a=1).apply(step.Map(fn=fn_third).apply(x)))
 E2 = step.Map(fn=fn_third).apply(step.Repeat(n=D).apply(step.Accum(fn=fn_add, b=2).apply(E1)))
-return E2, step.Accum(fn=fn_add_whole, b=2).apply(i)
+return E2, step.Accum(fn=fn_any, b=2).apply(i)
 """
 
 
@@ -137,7 +90,7 @@ IN_TURN = SUMS.replace("E2 =", "F1 = step.Accum(fn=fn_add, b=1).apply(E1)\nE2 ="
 
 @pytest.mark.parametrize(("text", "folds"), [(SUMS, 1), (IN_TURN, 2)])
 def test_no_rewrite_moves_a_rounding(text: str, folds: int) -> None:
-    """Every program that rewrites lead to gives the very same numbers: only sums of integers are split or merged."""
+    """Every program found gives the very same numbers: only a fold of truth values is split or merged."""
     given = loads_task(ROUNDED, "rounded")
     instance = TaskInstance(given, given.size_sets()[0])
     expected = outputs(instance, text)
