@@ -43,6 +43,9 @@ class CompileOptions(Config):
         " --threads, --api-base and the budget may differ",
         "RUN",
     )
+    force: bool = EARLIER_RUNS.option(
+        False, "with --resume: take over a run that another machine was recording, if that machine is gone"
+    )
     tracking_uri: TrackingURI = None
 
 
@@ -53,12 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = CompileOptions.of(given)
     if not (options.resume or "optimizer" in given):
         raise UsageError("--optimizer: expected an optimizer's name, or a run to resume with --resume")
-
+    if options.force and not options.resume:
+        raise UsageError("--force: takes over a run to resume; name it with --resume")
     if options.dry_run:
         return _dry_run(options, given)
     from pipeline.actions import compile_agent as action
 
-    plan = action.resume(options.resume, given) if options.resume else action.prepare(RunConfig.of(given))
+    plan = (
+        action.resume(options.resume, given, options.force) if options.resume else action.prepare(RunConfig.of(given))
+    )
     command = command_line(NAME, argv)
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:

@@ -16,7 +16,7 @@ from sympy import Expr
 from optimizers import Attempt
 from pipeline.base.choices import ProposerKind
 from pipeline.base.text import counted
-from pipeline.record.attempt_table import failed_at
+from pipeline.record.task_table import failed_at
 from pipeline.reporting.failures import Failure, nearest_failures
 from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import STAGES

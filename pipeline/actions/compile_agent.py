@@ -110,15 +110,17 @@ def checked(config: RunConfig) -> Request:
     return Request(config, "", tasks, validation, experience, doubts=doubts)
 
 
-def resume(run: str, given: Mapping[str, Any]) -> Resumed:
+def resume(run: str, given: Mapping[str, Any], force: bool = False) -> Resumed:
     """The recorded run to resume, with the changes that the options on the command line make.
+
+    `force` takes it over where it is running.
 
     Raises:
         UsageError: No such run exists, or an option contradicts it.
     """
     resumed = earlier_runs.open_run(run)
     config = resumed.request.config.resumed(given)
-    return replace(resumed, request=replace(resumed.request, config=config))
+    return replace(resumed, request=replace(resumed.request, config=config), force=force)
 
 
 def compile_agent(

@@ -128,7 +128,7 @@ def recorded(sweep: Sweep) -> dict[str, Any]:
     client, experiment = store.open_store()
     found: dict[str, Any] = {}
     for run in reversed(all_runs(client, experiment, f"params.sweep = '{sweep.name}'")):
-        key = run.data.params.get("sweep_key", "")
+        key = run.data.tags.get("sweep_key", "")
         if key not in found or not is_finished(found[key]):
             found[key] = run
     return found

@@ -1,10 +1,9 @@
-"""The artifacts of a run: downloading them while another process may write them, and deleting some."""
+"""The artifacts of a run: downloading them while another process may write them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.base.errors import UsageError
 from pipeline.base.text import first_line
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 TRIES = 3
-"""Downloads of a folder: one fails if the run's owner deletes a file that it has listed."""
+"""Downloads of a folder: one fails if the run's process replaces a file that it has listed."""
 
 
 def download(client: MlflowClient, run_id: str, path: str, folder: Path) -> Path:
@@ -30,13 +29,3 @@ def download(client: MlflowClient, run_id: str, path: str, folder: Path) -> Path
         except (MlflowException, OSError) as error:
             failure = first_line(error)
     raise UsageError(f"run {run_id[:8]}: cannot read its artifacts: {failure}")
-
-
-def delete(client: MlflowClient, run_id: str, paths: Iterable[str]) -> None:
-    """Deletes artifacts of a run."""
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    root = client.get_run(run_id).info.artifact_uri
-    repository: Any = get_artifact_repository(root, tracking_uri=client.tracking_uri)
-    for path in paths:
-        repository.delete_artifacts(path)

@@ -10,7 +10,7 @@ from pipeline.base.choices import RESAMPLE
 
 _ALIKE = ("lm", "temperatures", "guardian", "refine", "no_ir", "prompt", "proposer", "objective")
 """The params that a run and its control have in common, besides the tasks."""
-_GROUPED = ("iteration/samples", "iteration/tokens_prompt", "iteration/tokens_completion")
+_GROUPED = ("samples", "tokens_prompt", "tokens_completion")
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,7 @@ WITHIN = (1.0, 1.1, 1.5, 2.0, 5.0)
 
 
 FIRST = ("demonstrations", "pass_at_1", "pass_at_1_pooled", "pass_at_n", "solved", "tokens_prompt_per_task")
-"""The curves of a run that matter first, also as a group of charts. Its other figures of iterations are in the group
-`iteration`, so that none stands beside a total of the same kind."""
-LEADING = "Curves"
-"""The group with which the UI's page of charts begins: groups are in the order of code points, other metrics last."""
+"""The curves of a run that are there even where they are zero."""
 
 
 def curves(metrics: Mapping[str, float], known: Collection[str] = ()) -> dict[str, float]:
@@ -28,9 +25,7 @@ def curves(metrics: Mapping[str, float], known: Collection[str] = ()) -> dict[st
 
     `known` are the names of the curves that have points.
     """
-    grouped = {name if name in FIRST or "/" in name else f"iteration/{name}": value for name, value in metrics.items()}
-    found = {name: value for name, value in grouped.items() if value or name in FIRST or name in known}
-    return found | {f"{LEADING}/{name}": found[name] for name in FIRST if name in found}
+    return {name: value for name, value in metrics.items() if value or name in FIRST or name in known}
 
 
 def iteration_metrics(result: IterationResult) -> dict[str, float]:
@@ -155,6 +150,12 @@ def _token_metrics(count: TokenCount) -> dict[str, float]:
     return known | estimated
 
 
+def describe_iteration(result: IterationResult) -> str:
+    """The description of an iteration's run, in Markdown."""
+    shown, solved = (", ".join(map(cell, names)) or "nothing" for names in (result.demos, result.solved))
+    return f"**{cell(result.label)}** shows {shown}, and solves {solved}."
+
+
 def describe(experience: Experience) -> str:
     """The description of a run, in Markdown."""
     done = f"{len(experience.solved)} of {counted(len(experience.tasks), 'task')} solved"
@@ -175,6 +176,9 @@ def describe(experience: Experience) -> str:
         if entry.held_out is not None and entry.fallen:
             reason = cell(entry.held_out.reason)
             lines += ["", f"{cell(entry.task_key)} fails on held-out data, and is not shown: {reason}."]
+    if experience.validation:
+        scores = ", ".join(f"{cell(level.label)} {level.score:.3g}" for level in experience.validation)
+        lines += ["", f"Mean success rates on the validation set: {scores}."]
     if experience.unsolved:
         unsolved = ", ".join(map(cell, experience.unsolved))
         lines += [*[""][: len(experience.entries)], f"Unsolved: {unsolved}."]

@@ -1,14 +1,25 @@
-"""The MLflow record of a run of any DSPy program; `recorder` is the one of STeP's agent, which can be resumed.
+"""The MLflow record of a run of any DSPy program, written while it runs; `recorder` adds what commands have.
 
 One parent run, whose metrics are curves with the iteration as step, and one nested run per iteration, named `03 HM`.
 Beside them the tasks as a dataset, the compiled program as a model, and notable attempts as traces. Artifacts of the
 parent:
 
-    iterations/03_HM/program.json       the state of the program that was sampled: its demonstrations and instructions
-    iterations/03_HM/attempts.jsonl.gz  every sample with its verdict, one JSON object per line
-    learning_curve.png, pass_at_k.png   the tasks solved over the tokens spent, and over the samples
-    experience.json                     the record of the run without its attempts, to continue from
-    compiled.json                       the state of the compiled program
+    tasks.json                              a table: what became of each task in each iteration, and why
+    iterations/03_HM/demonstrations.yaml    the program's demonstrations, and the success rates of their tasks
+    iterations/03_HM/selection.yaml         by task, what it alone is shown and why, where it is chosen per task
+    iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
+    iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
+    validation/H_2/…                        the same of a level that a validation set was tried on
+    subtasks.json, subtasks/NAME.yaml       which sub-task was solved when, and which task it served; their programs
+    solutions/NAME.yaml                     the solved tasks, each with its answer
+    held_out.json                           what each solution is at sizes and inputs that the run never used
+    learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
+    solved.png                              the solved tasks over samples, beside those of a run that shows nothing
+    experience.json                         the record of the run without its attempts, to continue from
+    compiled.json                           the compiled program
+
+An iteration's metrics are logged once, when it is complete; those called `total_…` are the run's at its end, and their
+step is the number of its requests or samples.
 """
 
 from __future__ import annotations
@@ -16,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 import tempfile
 import time
 import warnings
@@ -29,32 +39,46 @@ from typing import Any
 import dspy
 import mlflow
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+from mlflow.entities import Dataset, DatasetInput, InputTag
 
-from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
+from optimizers import (
+    Attempt,
+    BaseObserver,
+    Experience,
+    IterationResult,
+    IterationStarted,
+    RunStarted,
+    TaskCount,
+    TokenCount,
+)
 from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
 from pipeline.base.addresses import registered_name
-from pipeline.base.files import write_text
-from pipeline.charts.plots import draw_run
-from pipeline.record import logged_models, registration
-from pipeline.record.attempts import AttemptWriter
+from pipeline.base.text import path_of
+from pipeline.charts.curves import draw_solved
+from pipeline.charts.plots import draw_run, final_counts
+from pipeline.record import logged_models, registration, task_table
 from pipeline.record.mlflow_metrics import (
     STATUS,
+    cost_metrics,
     curves,
     describe,
+    describe_iteration,
+    held_out_metrics,
+    held_out_record,
     iteration_metrics,
     predictor_metrics,
     run_metrics,
 )
 from pipeline.record.registration import in_store
-from pipeline.record.run_tree import log_params, run_name
+from pipeline.record.run_tree import RunRecord, log_params, run_name
+from pipeline.record.subtasks import Subtasks
 from pipeline.record.traces import log_traces, notable_attempts
+from pipeline.record.transcript import as_yaml, demonstrations, messages
 
 logger = logging.getLogger(__name__)
 
-UNNAMEABLE = re.compile(r"[^\w\-. /]")
-"""Characters that MLflow accepts in no metric's name, such as the brackets of `steps[0]`."""
+SECONDS_BETWEEN_PICTURES = 30.0
 
 
 class MLflowObserver(BaseObserver):
@@ -87,20 +111,24 @@ class MLflowObserver(BaseObserver):
         register_as: str | None = None,
     ) -> None:
         self._register_as = None if register_as is None else registered_name(register_as)
-        self._client = client or MlflowClient()
+        self._mlflow = client or MlflowClient()
         self._name, self._run_name, self._traces = experiment, run_name, traces
         self._outer = mlflow.active_run()  # the one of this thread; another may compile
         self.run_id: str | None = None
-        self._experiment = ""
-        self._open: list[str] = []
-        self._known: set[str] = set()
+        self._record: RunRecord | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._ends_parent = True
+        self._reset()
+
+    def _reset(self) -> None:
         self._iterations: list[IterationResult] = []
+        self._carried: dict[str, TaskCount] = {}
         self._examples: Mapping[str, dspy.Example] = {}
-        self._program: dspy.Module | None = None
         self._answer: Mapping[str, Any] = {}
         self._samples = 1
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._attempts: AttemptWriter | None = None
+        self._table = task_table.TaskTable()
+        self._subtasks = Subtasks()
+        self._drawn = time.monotonic()
 
     def __enter__(self) -> MLflowObserver:
         return self
@@ -108,80 +136,99 @@ class MLflowObserver(BaseObserver):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
 
+    @property
+    def _run(self) -> RunRecord:
+        """The run that is being recorded, or was the last.
+
+        Raises:
+            ValueError: No run has started.
+        """
+        if self._record is None:
+            raise ValueError("no run has started")
+        return self._record
+
     def run_started(self, event: RunStarted) -> None:
         """Starts the parent run, with the settings as its params and the tasks as its dataset."""
-        self._close("FAILED")
-        self._folder = tempfile.TemporaryDirectory(prefix="mlflow-observer-")
-        self._known, self._iterations, self._answer, self._program = set(), [], {}, None
+        self._begin(event)
         self._examples, self._samples = event.examples, event.settings["num_samples"]
-        limits = {f"budget_{key}": value for key, value in event.settings["budget"].items() if value is not None}
-        own = {key: value for key, value in event.settings.items() if key != "budget"}
-        settings = {**own, **limits, "tasks": ", ".join(event.tasks), "solved_earlier": len(event.solved)}
-        if active := self._active_run():
-            self.run_id, self._experiment = active.info.run_id, active.info.experiment_id
-            log_params(
-                self._client, self.run_id, {key: settings[key] for key in settings if key not in active.data.params}
-            )
-        else:
-            known = self._client.get_experiment_by_name(self._name)
-            self._experiment = known.experiment_id if known else self._client.create_experiment(self._name)
-            self.run_id = self._start(self._run_name, {}, settings)
+        self._run.tag(task_table.TAG, task_table.shown(task_table.FILE, Subtasks.FILE))
         self._optionally("the tasks", self._log_dataset)
 
     def iteration_started(self, event: IterationStarted) -> None:
-        """Starts the nested run and records the program."""
-        self._end_attempts()
-        name = run_name(event) if event.index >= 0 else f"valset {event.label}"
-        place = self._root / "iterations" / name.replace(" ", "_")
-        write_text(place / "program.json", json.dumps(event.program.dump_state(), indent=1, default=str))
-        self._attempts = AttemptWriter(place)
-        demos = ", ".join(event.demos) or "none"
-        params = {"label": event.label, "cycle": event.cycle, "demonstrations": demos, "tasks": len(event.tasks)}
+        """Starts the nested run, records its demonstrations and prompt, and opens the file of its attempts."""
+        record = self._run
+        record.end_attempts()
+        record.end_nested("FINISHED")
+        place = f"{'iterations' if event.index >= 0 else 'validation'}/{run_name(event).replace(' ', '_')}"
+        earned = self._carried | {count.task_key: count for count in final_counts(self._iterations)}
+        record.write(f"{place}/demonstrations.yaml", as_yaml(demonstrations(event.program, event.demos, earned)))
+        if event.reasons:
+            record.write(f"{place}/selection.yaml", as_yaml(event.reasons))
+        record.write(f"{place}/prompt.yaml", as_yaml(messages(event.program)))
+        record.copy()
         if event.index >= 0:
-            self._start(name, {"mlflow.parentRunId": self.run_id}, params)
+            record.start_nested(event)
+        record.start_attempts(place)
+        self._table.start(event)
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Writes the attempt to a file of this process."""
+        """Writes the attempt at once; it replaces a recorded one without an answer at the same sample."""
         self._answer = self._answer or attempt.outputs
-        if self._attempts:
-            self._attempts.write(attempt)
+        self._table.add(attempt)
+        self._run.write_attempt(attempt)
 
     def iteration_finished(self, result: IterationResult) -> None:
-        """Logs the metrics, uploads the attempts, and ends the nested run."""
+        """Copies the attempts, logs the metrics and updates the pictures."""
+        record = self._run
         self._iterations.append(result)
-        metrics = iteration_metrics(result)
-        own = {name: value for name, value in (metrics | predictor_metrics(result)).items() if value}
-        self._log(self._parent, curves(metrics, self._known), result.index + 1)
-        self._log(self._open[-1], own, 0)
-        self._upload()
-        self._client.set_terminated(self._open.pop(), "FINISHED" if result.complete else "KILLED")
+        self._subtasks.finish(result)
+        self._end_attempts()
+        if result.complete:
+            metrics = iteration_metrics(result) | self._table.stage_metrics() | cost_metrics(result)
+            metrics |= self._subtasks.metrics()
+            record.log_metrics(curves(metrics, record.curves), result.index + 1)
+            own = {name: value for name, value in (metrics | predictor_metrics(result)).items() if value}
+            record.log_metrics(own, 0, record.nested)
+        record.tag("mlflow.note.content", describe_iteration(result), record.nested)
+        record.end_nested("FINISHED" if result.complete else "KILLED")
+        if time.monotonic() - self._drawn > SECONDS_BETWEEN_PICTURES:
+            self._draw()
+
+    def parts_entered(self, parts: Mapping[str, Mapping[str, dspy.Example]]) -> None:
+        """Records the sub-tasks that enter."""
+        self._subtasks.enter(parts, len(self._iterations) + 1)
+        self._write_subtasks()
 
     def program_compiled(self, program: dspy.Module) -> None:
         """Records the program's state, and the program as a model."""
-        self._program = program
         self.log_program(program)
-        self._optionally("the program as a model", self._log_model)
+        self._optionally("the program as a model", partial(self._log_model, program))
 
     def run_finished(self, experience: Experience) -> None:
-        """Records the experience, its curves, traces and a description, and ends the run."""
-        experience.dump(self._root / "experience.json", attempts=False)
-        if self._iterations:
-            draw_run(self._iterations, len(experience.tasks), self._samples, self._root)
-        self._upload()
-        self._log(self._parent, run_metrics(experience), len(experience.attempts))
-        self._client.set_tag(self._parent, "mlflow.note.content", describe(experience))
-        self._client.set_tag(self._parent, "stopped", experience.stopped)
+        """Records the solutions, the experience, traces and a description, and ends the run."""
+        record = self._run
+        self._end_attempts()
+        self._log_solutions({entry.task_key: entry.outputs for entry in experience.entries})
+        record.write("experience.json", json.dumps(experience.to_dict(attempts=False), indent=1))
+        if metrics := held_out_metrics(experience):
+            record.write("held_out.json", json.dumps(held_out_record(experience), indent=1))
+        metrics |= {f"validation/{level.label}": level.score for level in experience.validation}
+        record.log_metrics(metrics, len(experience.attempts))
+        before = TokenCount.sum(experience.overhead.values()).calls
+        record.log_metrics(run_metrics(experience) | self._spent_before(), before + len(experience.attempts))
+        record.tag("mlflow.note.content", describe(experience))
+        record.tag("stopped", experience.stopped)
         if self._traces:
             self._optionally("traces", partial(self._log_traces, experience))
-        self._close(STATUS.get(experience.stopped, "FINISHED"))
+        self._finish(STATUS.get(experience.stopped, "FINISHED"))
 
     def run_failed(self, experience: Experience, error: BaseException) -> None:
         """Records the samples and the reason of the end, and ends the run as failed."""
-        if self.run_id is None or self._folder is None:
+        if self._record is None:
             return
-        experience.dump(self._root / "experience.json", attempts=False)
-        self._client.set_tag(self._parent, "mlflow.note.content", f"**Failed**: {one_line(error)}")
-        self._client.set_tag(self._parent, "stopped", experience.stopped)
+        self._record.write("experience.json", json.dumps(experience.to_dict(attempts=False), indent=1))
+        self._record.tag("mlflow.note.content", f"**Failed**: {one_line(error)}")
+        self._record.tag("stopped", experience.stopped)
         self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
 
     def log_program(self, program: Any) -> None:
@@ -191,69 +238,112 @@ class MLflowObserver(BaseObserver):
             ValueError: No run has started.
         """
         state = json.dumps(program.dump_state(), indent=1, default=str, ensure_ascii=False)
-        text = state.encode(errors="backslashreplace").decode()  # as in `Experience.dump`
-        self._client.log_text(self._parent, text + "\n", "compiled.json")
+        text = state.encode(errors="backslashreplace").decode()
+        self._run.client.log_text(self._run.run_id, text + "\n", "compiled.json")
 
-    @property
-    def _root(self) -> Path:
-        if self._folder is None:
-            raise ValueError("no run has started")
-        return Path(self._folder.name)
+    def _log_solutions(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Records answers by task as the run's solutions in place of earlier ones, without those of other tasks."""
+        for name in (name for name in answers if name in self._examples):
+            self._run.write(f"solutions/{path_of(name)}.yaml", _solved(self._examples[name], answers[name]))
+        self._subtasks.solve(answers)
+        self._write_subtasks()
 
-    @property
-    def _parent(self) -> str:
-        if self.run_id is None:
-            raise ValueError("no run has started")
-        return self.run_id
+    def _begin(self, event: RunStarted) -> None:
+        """Opens the record of a new run."""
+        self._close("FAILED")
+        self._reset()
+        limits = {f"budget_{key}": value for key, value in event.settings["budget"].items() if value is not None}
+        own = {key: value for key, value in event.settings.items() if key != "budget"}
+        settings = {**own, **limits, "tasks": ", ".join(event.tasks), "solved_earlier": len(event.solved)}
+        client, active = self._mlflow, self._active_run()
+        self._ends_parent = active is None
+        if active:
+            self.run_id, experiment = active.info.run_id, active.info.experiment_id
+            settings = {key: value for key, value in settings.items() if key not in active.data.params}
+        else:
+            known = client.get_experiment_by_name(self._name)
+            experiment = known.experiment_id if known else client.create_experiment(self._name)
+            self.run_id = str(client.create_run(experiment, run_name=self._run_name).info.run_id)
+        log_params(client, self.run_id, settings)
+        self._scratch = tempfile.TemporaryDirectory(prefix="mlflow-observer-")
+        self._record = RunRecord(client, experiment, self.run_id, Path(self._scratch.name))
 
     def _active_run(self) -> Any:
         """MLflow's active run of this thread, or the one in which this was made, if it is still open."""
         active = mlflow.active_run() or self._outer
-        if active is None or mlflow.get_tracking_uri() != self._client.tracking_uri:
+        if active is None or mlflow.get_tracking_uri() != self._mlflow.tracking_uri:
             return None
-        run = self._client.get_run(active.info.run_id)
+        run = self._mlflow.get_run(active.info.run_id)
         return run if run.info.status == "RUNNING" else None
 
-    def _start(self, name: str | None, tags: dict[str, Any], params: dict[str, Any]) -> str:
-        run_id = str(self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id)
-        self._open.append(run_id)
-        log_params(self._client, run_id, params)
-        return run_id
+    def _finish(self, status: str) -> None:
+        """The run has ended in order."""
+        self._close(status)
 
-    def _log(self, run_id: str, metrics: dict[str, float], step: int) -> None:
-        now = int(1000 * time.time())
-        named = {UNNAMEABLE.sub("_", name): value for name, value in metrics.items()}
-        self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in named.items()])
-        self._known |= named.keys() if run_id == self.run_id else set()
+    def _close(self, status: str) -> None:
+        """Ends what is open and was started here, with what is not copied yet."""
+        if self._scratch is not None and self._record is not None:
+            if self._iterations:
+                self._draw()
+            self._end_attempts()
+            self._record.end_nested(status)
+            if self._ends_parent:
+                self._record.client.set_terminated(self._record.run_id, status)
+            self._scratch.cleanup()
+        self._scratch = None
+
+    def _end_attempts(self) -> None:
+        self._run.end_attempts()
+        self._run.write(task_table.FILE, self._table.to_json())
+        self._run.copy()
+
+    def _write_subtasks(self) -> None:
+        for place, text in self._subtasks.files().items():
+            self._run.write(place, text)
+
+    def _spent_before(self) -> dict[str, float]:
+        """Metrics of what was spent before the run, beside those of the run."""
+        return {}
+
+    def _control(self) -> list[tuple[float, float]]:
+        """Samples and solved tasks of a run that shows nothing and is otherwise like this one."""
+        return []
+
+    def _draw(self) -> None:
+        self._drawn, folder = time.monotonic(), self._run.folder
+        draw_run(self._iterations, len(self._examples), self._samples, folder)
+        draw_solved(self._iterations, self._control(), len(self._examples), folder / "solved.png")
 
     def _log_dataset(self) -> None:
         import pandas as pd
         from mlflow.data import from_pandas  # type: ignore[attr-defined]
 
-        rows = [to_jsonable(dict(example.items())) for example in self._examples.values()]
-        frame = pd.DataFrame([{name: str(value) for name, value in row.items()} for row in rows])
-        described = from_pandas(frame, name="trainset").to_dict()
+        client, run_id = self._run.client, self._run.run_id
+        if client.get_run(run_id).inputs.dataset_inputs:
+            return
+        rows = [{name: str(value) for name, value in _fields(example).items()} for example in self._examples.values()]
+        described = from_pandas(pd.DataFrame(rows), name="trainset").to_dict()
         fields = {key: value for key, value in described.items() if key not in ("tags", "dataset_source_type")}
         inputs = DatasetInput(Dataset(**fields), [InputTag("mlflow.data.context", "training")])
-        self._client.log_inputs(self._parent, datasets=[inputs])
+        client.log_inputs(run_id, datasets=[inputs])
 
-    def _log_model(self) -> None:
-        program = self._program
-        assert program is not None
+    def _log_model(self, program: dspy.Module) -> None:
         inputs = next(({**example.inputs()} for example in self._examples.values()), {})
         digest = hashlib.sha256(json.dumps(program.dump_state(), default=str).encode()).hexdigest()[:16]
 
         def save(folder: Path, model: Any) -> None:
             logged_models.save_program(program, folder, model, inputs, self._answer)
 
-        model_id = logged_models.log_model(self._client, self._experiment, self._parent, digest, {}, save)
+        record = self._run
+        model_id = logged_models.log_model(record.client, record.experiment, record.run_id, digest, {}, save)
         if self._register_as is not None:
-            with in_store(self._client.tracking_uri):
-                registration.register(self._client, self._parent, model_id, program, self._register_as)
+            with in_store(self._mlflow.tracking_uri):
+                registration.register(record.client, record.run_id, model_id, program, self._register_as)
 
     def _log_traces(self, experience: Experience) -> None:
-        with in_store(self._client.tracking_uri):
-            log_traces(self._experiment, self._parent, notable_attempts(experience), self._examples)
+        with in_store(self._mlflow.tracking_uri):
+            shown = {key: _fields(example) for key, example in self._examples.items()}
+            log_traces(self._run.experiment, self._run.run_id, notable_attempts(experience), shown)
 
     def _optionally(self, what: str, log: Callable[[], None]) -> None:
         """Logs what a run can do without; a failure is logged and ends nothing."""
@@ -264,23 +354,19 @@ class MLflowObserver(BaseObserver):
         except Exception as error:
             logger.warning("%s cannot be recorded in MLflow: %s", what, one_line(error))
 
-    def _end_attempts(self) -> None:
-        if self._attempts:
-            self._attempts.close()
-            self._attempts = None
 
-    def _upload(self) -> None:
-        self._end_attempts()
-        self._client.log_artifacts(self._parent, str(self._root))
-        for path in [path for path in self._root.rglob("*") if path.is_file()]:
-            path.unlink()
+def _fields(example: dspy.Example) -> dict[str, Any]:
+    """An example's inputs as JSON data; of a task of a language its name and its statement."""
+    found: dict[str, Any] = {}
+    for name, value in example.inputs().items():
+        statement = getattr(value, "statement", None)
+        found |= {"name": value.name, "statement": statement} if statement else {name: to_jsonable(value)}
+    return found
 
-    def _close(self, status: str) -> None:
-        """Ends the runs that are open and were started here, what is not uploaded yet included."""
-        if self._folder and self.run_id is not None:
-            self._upload()
-        while self._open:
-            self._client.set_terminated(self._open.pop(), status)
-        if self._folder:
-            self._folder.cleanup()
-        self._folder = None
+
+def _solved(example: dspy.Example, answer: Mapping[str, Any]) -> str:
+    """A solved task as YAML; a task of a language as a task file with its program."""
+    task = example.get("task")
+    if hasattr(task, "text_with"):
+        return str(task.text_with(answer["impl"]))
+    return as_yaml({**to_jsonable(dict(example.inputs().items())), **to_jsonable(dict(answer))})

@@ -41,12 +41,13 @@ COMPLETE = ("solved", "exhausted")
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run to resume, its request, and its result if it is complete."""
+    """A run to resume, its request, its result if it is complete, and whether to take it over while it runs."""
 
     run_id: str
     name: str
     request: Request
     finished: Finished | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,33 +3,35 @@
 While a run is running, it locks its own folder in the store's `running/`, which has the files that are not
 uploaded yet. The system releases the lock when the process ends in any way. A folder without a lock therefore
 belongs to a run that was killed or could no longer write its record. `open_store` marks such runs as failed and uploads
-their files; until that succeeds, the folder stays.
-
-Locks and retries are hand-written: filelock would save 3 lines but polls, and tenacity would add 2 lines.
+their files; until that succeeds, the folder stays. If a process of another machine records the run meanwhile, the run's
+tag names that process, and the files are set aside.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
+import gzip
 import logging
 import os
 import re
 import shutil
+import socket
 import time
 import uuid
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from pipeline.base.errors import RecordError, RunLive, RunLost, UsageError
-from pipeline.base.files import open_growing, write_text
 from pipeline.base.paths import MLRUNS, shown
 from pipeline.base.redaction import redacted, redacted_value, without_secrets
-from pipeline.base.text import first_line
-from pipeline.record import experiment_view, ownership
+from pipeline.base.text import first_line, visible
+from pipeline.record import experiment_view
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -59,7 +61,17 @@ SETTINGS = {
 """MLflow's settings, where the environment does not set them."""
 LASTING = ("BAD_REQUEST", "INVALID_PARAMETER_VALUE", "RESOURCE_ALREADY_EXISTS", "RESOURCE_DOES_NOT_EXIST")
 """MLflow's codes of errors that no retry changes."""
-_LOCK = "lock"
+WRITER_TAG = "recorded_by"
+"""The tag that names the process which records a run."""
+WRITER = ".recorded_by"
+"""The file in a run's folder that has this name, too. What is hidden is not copied to MLflow."""
+UNREADABLE = (
+    ValueError, KeyError, TypeError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile, IsADirectoryError,
+)  # fmt: skip
+"""What is raised by files that no run has written."""
+_LOCK = ".lock"
+_LONGEST = 300
+"""Characters of a process's description that a message shows."""
 _SQLITE = "sqlite:///"
 
 
@@ -113,7 +125,7 @@ def open_store() -> tuple[MlflowClient, str]:
         raise UsageError(f"MLFLOW_TRACKING_URI: {error}") from None
     try:
         folder().mkdir(parents=True, exist_ok=True)
-        with _locked(folder() / "store.lock"):  # two first runs at the same time would both create the tables
+        with store_lock():  # two first runs at the same time would both create the tables
             if uri.startswith(_SQLITE):
                 _make_database(_database(uri))
             client = MlflowClient(tracking_uri=uri)
@@ -198,7 +210,7 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
     """The folder of a running run, locked within the context and removed at its end.
 
     After a `RecordError` it stays, so that `open_store` uploads its files. If the run is lost to another process, the
-    files are moved aside: what they have besides the parts in the store is not part of the run.
+    files are set aside: what they have besides the record is not part of the run.
 
     Raises:
         RunLive: The run is running already.
@@ -207,18 +219,18 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
     own, kept = folder() / "running" / run_id, False
     with ExitStack() as stack:
         try:
-            with _locked(folder() / "store.lock"):  # no other process may find the folder before it is locked
+            with store_lock():  # no other process may find the folder before it is locked
                 if own.exists():
                     raise RunLive(f"run {run_id} is still running; wait for it to finish or stop it")
                 own.mkdir(parents=True)
-                stack.enter_context(_locked(own / _LOCK))
+                stack.enter_context(FileLock(own / _LOCK, timeout=0))
         except OSError as error:
             raise UsageError(f"cannot write the run's files to {own}: {first_line(error)}") from None
         try:
             yield own
         except RunLost as error:
             kept = True
-            with _locked(folder() / "store.lock"):
+            with store_lock():
                 aside = _set_aside(own, "superseded")
             raise RunLost(f"{error}; its latest answers are in {shown(aside)}") from None
         except RecordError:
@@ -226,9 +238,13 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
             raise
         finally:
             if not kept:
-                with _locked(folder() / "store.lock"):  # nor while its files are being removed
+                with store_lock():  # nor while its files are being removed
                     shutil.rmtree(own)
-                    (folder() / "owners" / run_id).unlink(missing_ok=True)
+
+
+def store_lock() -> FileLock:
+    """The lock of the store on this machine, for what takes a moment."""
+    return FileLock(folder() / "store.lock")
 
 
 def _database(uri: str) -> Path:
@@ -252,61 +268,53 @@ def _make_database(path: Path) -> None:
 
 def _mark_killed_runs(client: MlflowClient) -> None:
     for left in sorted((folder() / "running").glob("*/")):
-        if left.is_symlink() or not left.is_dir():  # not ours
+        if left.is_symlink() or not left.is_dir() or not _is_dead(left):
             continue
-        with _file_of_ours(left / _LOCK) as lock:
-            if lock is None:
-                continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            (left / _LOCK).unlink()
-            try:
-                _pack(left)
-            except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
-                aside = _set_aside(left, "unreadable")
-                message = f"the files of a killed run cannot be read, and were moved to {aside}: {first_line(error)}"
-                warnings.warn(message, stacklevel=2)
-                continue
-            if _is_known(client, left.name) and not _mark_killed(client, left):
-                aside = _set_aside(left, "superseded")
-                message = f"run {left.name[:8]}, which was killed here, was taken over; its files were moved to {aside}"
-                warnings.warn(message, stacklevel=2)
-                continue
-            shutil.rmtree(left)
+        try:
+            _pack(left)
+        except UNREADABLE as error:
+            aside = _set_aside(left, "unreadable")
+            message = f"the files of a killed run cannot be read, and were moved to {aside}: {first_line(error)}"
+            warnings.warn(message, stacklevel=2)
+            continue
+        if _is_known(client, left.name) and not _mark_killed(client, left):
+            aside = _set_aside(left, "superseded")
+            message = f"run {left.name[:8]}, which was killed here, was taken over; its files were moved to {aside}"
+            warnings.warn(message, stacklevel=2)
+            continue
+        shutil.rmtree(left)
+
+
+def _is_dead(left: Path) -> bool:
+    """Whether nobody holds the lock of a run's folder, which then is removed; a link or a folder is no lock."""
+    lock = left / _LOCK
+    if lock.is_symlink() or lock.is_dir():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            lock.unlink()
+    except Timeout:
+        return False
+    return True
 
 
 def _pack(left: Path) -> None:
-    """Makes what a run left ready to be uploaded: without links, which are none of ours, whole, and as tables."""
-    from pipeline.record import attempt_table, attempts  # here, as they import DSPy and `--help` has to be fast
+    """Makes what a run left ready to be uploaded: whole, and without links, which are none of ours."""
+    from pipeline.record import attempts  # here, as it imports DSPy and `--help` has to be fast
 
     for path in sorted(left.rglob("*")):
         if path.is_symlink() or (path.name.endswith(".partial") and path.is_file()):
             path.unlink()
-    for path in sorted(left.rglob(attempts.FILE)):
-        attempts.seal(path)
-        attempt_table.write_table(attempts.read_iteration(path.parent), path.with_name(attempt_table.FILE))
+    for own in sorted({path.parent for path in left.rglob(f"{attempts.GROWING}*")}):
+        attempts.pack(own)
+        for _ in attempts.read_iteration(own):  # to its end, where it is damaged
+            pass
 
 
 def _set_aside(left: Path, place: str) -> Path:
     aside = folder() / place
     aside.mkdir(exist_ok=True)
     return left.rename(aside / f"{left.name}-{uuid.uuid4().hex[:8]}")
-
-
-@contextmanager
-def _file_of_ours(path: Path) -> Iterator[IO[str] | None]:
-    """A file open for appending; None where the place is taken by a link or a folder."""
-    try:
-        number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-    except OSError as error:
-        if isinstance(error, PermissionError) or error.errno in (errno.ENOSPC, errno.EROFS):
-            raise
-        yield None
-        return
-    with os.fdopen(number, "a") as file:
-        yield file
 
 
 def _is_known(client: MlflowClient, run_id: str) -> bool:
@@ -323,46 +331,42 @@ def _is_known(client: MlflowClient, run_id: str) -> bool:
 
 
 def _mark_killed(client: MlflowClient, left: Path) -> bool:
-    """Uploads the files of a killed run, and marks it; False if another process has taken over the run."""
-    from pipeline.record import attempt_table
-
-    run_id, owners = left.name, folder() / "owners"
-    found = ownership.Ownership.read(client, run_id)
-    known = (owners / run_id).read_text(encoding="utf-8") if (owners / run_id).is_file() else ""
-    if found.owner is not None and found.owner.id != known:
-        return False
-    try:
-        claim = ownership.claim(client, run_id, ownership.Owner.of_this_process(), found.term + 1)
-    except RunLive:
-        return False
-    try:
-        record_owner(claim)  # in case this fails, too
-        client.log_artifacts(run_id, str(left))
-        run = client.get_run(run_id)
-        tables = [str(path.relative_to(left)) for path in sorted(left.rglob(attempt_table.FILE))]
-        if tables:
-            shown_before = run.data.tags.get(attempt_table.TAG)
-            client.set_tag(run_id, attempt_table.TAG, attempt_table.tag_with(shown_before, tables))
-        info = run.info
-        nested = f"tags.`mlflow.parentRunId` = '{run_id}' and attributes.status = 'RUNNING'"
-        for each in client.search_runs([info.experiment_id], nested):
-            client.set_terminated(each.info.run_id, "FAILED")
-        if info.status == "RUNNING":  # else it was killed when all was done
-            client.set_terminated(run_id, "FAILED")
-        claim.release()
-    finally:
-        claim.forget()
-    (owners / run_id).unlink(missing_ok=True)
+    """Uploads the files of a killed run, and marks it; False if another process records the run meanwhile."""
+    run = client.get_run(left.name)
+    run_id, info, writer = left.name, run.info, left / WRITER
+    if writer.is_file():
+        if writer.read_text(encoding="utf-8") != run.data.tags.get(WRITER_TAG):
+            return False
+        writer.unlink()
+    client.log_artifacts(run_id, str(left))
+    nested = f"tags.`mlflow.parentRunId` = '{run_id}' and attributes.status = 'RUNNING'"
+    for each in client.search_runs([info.experiment_id], nested):
+        client.set_terminated(each.info.run_id, "FAILED")
+    if info.status == "RUNNING":  # else it was killed when all was done
+        client.set_terminated(run_id, "FAILED")
     return True
 
 
-def record_owner(claim: ownership.Claim) -> None:
-    """Records on this machine which owner of a run the files in its folder are of."""
-    write_text(folder() / "owners" / claim.run_id, claim.owner.id)
+def writer_of(client: Any, run_id: str) -> str:
+    """The process that records a run, in words that anybody may have written; empty for none."""
+    return visible(str(client.get_run(run_id).data.tags.get(WRITER_TAG, "")), line=True)[:_LONGEST]
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with open_growing(path) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def claim(client: Any, run_id: str, force: bool) -> str:
+    """Makes this process the one that records a run; returns its name in words.
+
+    Raises:
+        RunLive: The run is still running, and this is no takeover by `force`.
+    """
+    if client.get_run(run_id).info.status == "RUNNING" and not force:
+        other = writer_of(client, run_id) or "another process"
+        hint = "wait for it to finish or stop it; --force takes over the run of a machine that is gone"
+        raise RunLive(f"run {run_id[:8]} is still running: {other}; {hint}")
+    writer = this_process()
+    client.set_tag(run_id, WRITER_TAG, writer)
+    return writer
+
+
+def this_process() -> str:
+    """This process and now: words for people, which no other process has."""
+    return f"process {os.getpid()} on {socket.gethostname()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"

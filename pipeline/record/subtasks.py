@@ -27,36 +27,26 @@ class _Row:
     right: int = 0
     samples: int = 0
     composed: bool = False
+    program: str | None = None
 
 
 class Subtasks:
-    """The sub-tasks that entered a run so far, by name.
-
-    Args:
-        client: The store's.
-        run_id: The run.
-    """
+    """The sub-tasks that entered a run so far, by name."""
 
     FILE = "subtasks.json"
 
-    def __init__(self, client: Any, run_id: str) -> None:
-        self._client, self._run_id = client, run_id
+    def __init__(self) -> None:
         self.rows: dict[str, _Row] = {}
 
     def enter(self, parts: Mapping[str, Mapping[str, dspy.Example]], iteration: int) -> None:
         """Adds sub-tasks by task, which are sampled from an iteration on."""
         for whole, examples in parts.items():
             self.rows |= {name: _Row(each.task, whole, iteration) for name, each in examples.items()}
-            for name, each in examples.items():
-                self._client.log_text(self._run_id, each.task.statement, _place(name))
-        self._log_table()
 
-    def solve(self, programs: Mapping[str, str]) -> None:
-        """Records programs by sub-task, without those of other tasks."""
-        for name in (name for name in programs if name in self.rows):
-            self._client.log_text(self._run_id, self.rows[name].task.text_with(programs[name]), _place(name))
-        if self.rows:
-            self._log_table()
+    def solve(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Takes the programs of sub-tasks, without those of other tasks."""
+        for name in answers.keys() & self.rows.keys():
+            self.rows[name].program = str(answers[name]["impl"])
 
     def finish(self, result: IterationResult) -> None:
         """Notes what an iteration solved, and which sub-tasks composed answers are made of."""
@@ -76,13 +66,14 @@ class Subtasks:
         solved = sum(row.solved is not None for row in self.rows.values())
         return {"subtasks": len(self.rows), "subtasks_solved": solved, "tasks_composed": len(composed)}
 
-    def _log_table(self) -> None:
+    def files(self) -> dict[str, str]:
+        """The table and each sub-task's file, by place in the record; none without any."""
         data = [
             [name, row.serves, row.entered, row.solved, row.right, row.samples, row.composed]
             for name, row in self.rows.items()
         ]
-        self._client.log_text(self._run_id, json.dumps({"columns": COLUMNS, "data": data}, indent=1), self.FILE)
-
-
-def _place(name: str) -> str:
-    return f"subtasks/{path_of(name)}.yaml"
+        table = {self.FILE: json.dumps({"columns": COLUMNS, "data": data}, indent=1)} if data else {}
+        return table | {
+            f"subtasks/{path_of(name)}.yaml": row.task.text_with(row.program) if row.program else row.task.statement
+            for name, row in self.rows.items()
+        }

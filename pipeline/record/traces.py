@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import dspy
-
 from optimizers import Attempt, Experience, TokenCount
 from optimizers.jsonable import to_jsonable
 
@@ -46,24 +44,33 @@ def notable_attempts(experience: Experience) -> list[Attempt]:
 
 
 def log_traces(
-    experiment: str, run_id: str, attempts: Sequence[Attempt], examples: Mapping[str, dspy.Example]
+    experiment: str, run_id: str, attempts: Sequence[Attempt], inputs: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Logs the attempts in the store of MLflow's current settings; returns the traces' ids."""
+    """Logs the attempts in the store of MLflow's current settings; returns the traces' ids.
+
+    `inputs` are the tasks' by name. An attempt that is a trace of the run already is left out.
+    """
     import mlflow
 
     client = mlflow.MlflowClient()
     logged: dict[str, Attempt] = {}
+    traces = client.search_traces(locations=[experiment], run_id=run_id, max_results=2 * MOST, include_spans=False)
+    known = {trace.info.tags.get("attempt") for trace in traces}
     with _tracing():
         for attempt in attempts:
-            if trace_id := _log(client, experiment, run_id, attempt, examples[attempt.task_key]):
-                logged[trace_id] = attempt
+            if _name(attempt) not in known:
+                logged[_log(client, experiment, run_id, attempt, inputs[attempt.task_key])] = attempt
         mlflow.flush_trace_async_logging()
     for trace_id, attempt in logged.items():
         _assess(trace_id, attempt)
     return list(logged)
 
 
-def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, example: dspy.Example) -> str | None:
+def _name(attempt: Attempt) -> str:
+    return f"{attempt.task_key} {attempt.iteration} {attempt.temperature} {attempt.sample}"
+
+
+def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, inputs: Mapping[str, Any]) -> str:
     """Logs one attempt, its recorded calls as spans; returns the trace's id."""
     tokens = TokenCount.sum(attempt.tokens.values())
     attributes = {
@@ -74,9 +81,13 @@ def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, example: d
     root = client.start_trace(
         attempt.task_key,
         "CHAIN",
-        _written(dict(example.inputs().items())),
+        _written(inputs),
         attributes,
-        {"task": attempt.task_key, "result": "right" if attempt.passed else "nearest miss"},
+        {
+            "task": attempt.task_key,
+            "attempt": _name(attempt),
+            "result": "right" if attempt.passed else "nearest miss",
+        },
         experiment,
         run_id=run_id,
     )

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
+import yaml
 
 from optimizers import TaskCount
-from step_runtime.tasks import yaml_format
 
 
 def demonstrations(program: Any, keys: Sequence[str], counts: Mapping[str, TaskCount]) -> dict[str, Any]:
@@ -34,7 +34,17 @@ def messages(program: Any) -> dict[str, Any]:
 
 def as_yaml(content: Any) -> str:
     """YAML with texts of several lines as literal blocks, or in quotes where a block would lose tabs or spaces."""
-    return yaml_format.dump(_legible(content))
+    return yaml.dump(_legible(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
 
 
 def _legible(value: Any) -> Any:
@@ -44,6 +54,4 @@ def _legible(value: Any) -> Any:
         return {key: _legible(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_legible(item) for item in value]
-    if isinstance(value, str) and "\n" in value:
-        return yaml_format.LiteralText(value)
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

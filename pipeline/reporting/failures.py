@@ -11,7 +11,7 @@ from optimizers import Attempt
 from pipeline.base.text import counted
 from pipeline.languages import registry
 from pipeline.languages.language import Language
-from pipeline.record.attempt_table import failed_at
+from pipeline.record.task_table import failed_at
 from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import Stage
 

@@ -18,7 +18,7 @@ from optimizers import Attempt, TaskCount, pass_at_k
 from pipeline.agent.classes import task_class
 from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry
-from pipeline.record.attempt_table import failed_at
+from pipeline.record.task_table import failed_at
 from step_runtime.base.errors import STAGES
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")

@@ -108,7 +108,8 @@ def start_job(
     request = gate.request(request if resumed else taught(request, workers, tell))
     threads = request.config.threads or default_threads(request.config.lm, workers)
     all_params = run_params(request.config, request.tasks, lms.solving, threads) | dict(params)
-    with recorded(name, all_params, request.tasks, request, resumed.run_id if resumed else None) as recorder:
+    earlier = (resumed.run_id, resumed.force) if resumed else ()
+    with recorded(name, all_params, request.tasks, request, *earlier) as recorder:
         if recorder.tuned is not None:
             gate.agent(recorder.tuned, "tuned.json")
         yield CompileJob(request, lms, name, recorder, workers, gate.refused, tell)
@@ -129,7 +130,7 @@ class CompileJob:
     @property
     def run_id(self) -> str:
         """MLflow's."""
-        return self.recorder.run_id
+        return self.recorder.record.run_id
 
     def run(self, observers: Sequence[Observer] = (), output: Path | None = None) -> JobResult:
         """Optimizes, and writes the program to `output`, by default next to the store.
@@ -150,7 +151,7 @@ class CompileJob:
         except UsageError as error:
             raise RecordError(str(error)) from error
         with dspy.context(adapter=YAMLAdapter()):
-            self.recorder.log_program(program, compiled, self.request.config.register_as)
+            self.recorder.log_file(program, compiled, self.request.config.register_as)
         tasks, probe = self.request.tasks, self.recorder.probe.total
         language, control = self.request.config.language, self.recorder.control
         return JobResult(

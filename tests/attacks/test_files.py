@@ -218,8 +218,8 @@ LEFT: dict[str, Callable[[Path, Path], object]] = {
 }
 LEFT_INSIDE: dict[str, Callable[[Path, Path], object]] = {
     "nothing": lambda own, _: None,
-    "a folder as lock": lambda own, _: (own / "lock").mkdir(),
-    "a link as lock": lambda own, folder: (own / "lock").symlink_to(_precious(folder)),
+    "a folder as lock": lambda own, _: (own / ".lock").mkdir(),
+    "a link as lock": lambda own, folder: (own / ".lock").symlink_to(_precious(folder)),
     "junk as attempts": lambda own, _: (own / "attempts.jsonl.gz").write_text("junk\n"),
     "binary attempts": lambda own, _: (own / "attempts.jsonl.gz").write_bytes(b"\xff\xfe\n"),
     "other JSON": lambda own, _: (own / "attempts.jsonl.gz").write_text('{"a": 1}\n[1]\n'),

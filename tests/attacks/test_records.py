@@ -1,7 +1,7 @@
 """Records, experiences and sweeps of others hold these; each attack has a control beside it:
 
 - an experience with junk, wrong programs or impossible figures is one message that names the file and the place;
-- an owner's tag that somebody else wrote can't crash, steer a terminal, or claim a process that can't be;
+- a tag that names the process of a run can't steer a terminal, whoever wrote it;
 - a sweep of very many runs is refused before any is made;
 - alternatives are never written, nor removed, through a link that somebody planted.
 """
@@ -20,11 +20,13 @@ from pipeline.actions.sweep_spec import MOST, read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import parse_program, save_program
 from pipeline.base.config import RunConfig
-from pipeline.base.errors import UsageError
-from pipeline.record import attempts
-from pipeline.record.ownership import Owner
+from pipeline.base.errors import RunLive, UsageError
+from pipeline.record import attempts, store
 from pipeline.record.request import Request, parse_experience
+from tests.pipeline.conftest import empty_store, store_folder
 from tests.support.oracles import oracle, task
+
+__all__ = ["empty_store", "store_folder"]
 
 NAME = "norm/2"
 
@@ -167,8 +169,9 @@ def test_a_compressed_line_without_end_is_not_read(tmp_path: Path, monkeypatch: 
     folder = tmp_path / "iterations" / "01"
     folder.mkdir(parents=True)
     fields = {"task": 0, "temperature": 1.0, "sample": 0, "score": None}
-    for name in ("attempts.jsonl.gz", "attempts.part-0-0.jsonl.gz"):
-        (folder / name).write_bytes(gzip.compress(json.dumps(fields).encode() + b" " * 2**21 + b"\n"))
+    long = json.dumps(fields).encode() + b" " * 2**21 + b"\n"
+    for name, data in {"attempts.jsonl.gz": gzip.compress(long), "attempts.jsonl": long}.items():
+        (folder / name).write_bytes(data)
         with pytest.raises(UsageError, match=r"attempts\.jsonl\.gz: cannot read the attempts: .*a line of more than"):
             [*attempts.read_folder(tmp_path)]
         (folder / "attempts.jsonl.gz").unlink(missing_ok=True)
@@ -179,36 +182,14 @@ def test_a_compressed_line_without_end_is_not_read(tmp_path: Path, monkeypatch: 
     assert [attempt for _, attempt in attempts.read_folder(tmp_path)] == [one]
 
 
-OWNERS: dict[str, dict[str, Any]] = {
-    "a process in words": {"process": "1"},
-    "all processes": {"process": -1},
-    "its own group": {"process": 0},
-    "a process beyond all": {"process": 2**80},
-    "a process that is true": {"process": True},
-    "a host that clears the screen": {"host": "\x1b[2J"},
-    "a host that turns the text": {"host": "\u202e"},
-    "a host of many lines": {"host": "a\nrun finished"},
-    "a long host": {"host": "x" * 4000},
-    "a host of lists": {"host": ["x"]},
-    "no machine": {"machine": None},
-    "a start of numbers": {"started": 5},
-}
-
-
-@pytest.mark.parametrize("attack", OWNERS)
-def test_an_owner_s_tag_is_data(attack: str) -> None:
-    """An owner that can't be is an unknown one on another machine, whose heartbeat decides."""
-    own = Owner.of_this_process()
-    assert Owner.read(own.text) == own
-    forged = json.dumps(json.loads(own.text) | OWNERS[attack])
-    found = Owner.read(forged)
-    assert (found.is_here, found.id) == (False, forged)
-    assert str(found) == "process 0 on an unknown machine, since an unknown time"
-
-
-def test_a_deep_owner_s_tag_is_an_unknown_owner() -> None:
-    """As every text that is none."""
-    assert Owner.read("[" * 100_000).host == "an unknown machine"
+@pytest.mark.parametrize("words", ["\x1b[2J", "\u202e", "a\nrun finished", "x" * 4000])
+def test_who_records_a_run_is_data(words: str, store_folder: Path) -> None:
+    """Anybody who can write to the store can name the process, which the refusal of a second one shows."""
+    client, experiment = store.open_store()
+    run_id = client.create_run(experiment, tags={store.WRITER_TAG: words}).info.run_id
+    with pytest.raises(RunLive) as caught:
+        store.claim(client, run_id, force=False)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 500
 
 
 SWEEPS = {

@@ -137,7 +137,7 @@ def test_with_split_a_layer_is_solved_by_its_subtasks_and_the_record_says_when(
     assert result["composed"] == {"layer": ["layer.n", "layer.gate", "layer.y"]} and result["solved"] == ["layer"]
     client = MlflowClient(tracking_uri=store.store_uri())
     recorded = client.get_run(result["run_id"])
-    assert [recorded.data.metrics[name] for name in ("iteration/subtasks_solved", "iteration/tasks_composed")] == [3, 1]
+    assert [recorded.data.metrics[name] for name in ("subtasks_solved", "tasks_composed")] == [3, 1]
     artifacts = Path(recorded.info.artifact_uri.removeprefix("file://"))
     table = json.loads((artifacts / "subtasks.json").read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]

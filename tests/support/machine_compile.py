@@ -1,10 +1,10 @@
 """`python -m pipeline.compile` on a scripted LM, as on a machine of its own, which a test can make wait.
 
-    python -m tests.support.machine_compile NAME FOLDER CALLS RETRIES STALE [argument of the command]...
+    python -m tests.support.machine_compile FOLDER CALLS RETRIES [argument of the command]...
 
 FOLDER keeps what a machine keeps. Its file `requests` gets a line a request; at request number CALLS (0: never) a file
 `reached` appears, and every later request waits for a file `go`. A call to the store is tried RETRIES times more, half
-a second apart; an owner elsewhere is dead after STALE seconds. Heartbeats and parts are due several times a second.
+a second apart.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from dspy import lm15
 from pipeline import compile as command
 from pipeline.base.errors import start
 from pipeline.lms import factory
-from pipeline.record import heartbeat, ownership, store
+from pipeline.record import store
 from tests.support.answering_lm import Engine
 from tests.support.unrendered import render_nothing
 
@@ -43,15 +43,12 @@ class Waiting(Engine):
 
 
 if __name__ == "__main__":
-    name, folder, calls, retries, stale, *argv = sys.argv[1:]
+    folder, calls, retries, *argv = sys.argv[1:]
     place = Path(folder)
     place.mkdir(exist_ok=True)
     scripted = dspy.LM("scripted", engine=Waiting(place, int(calls)), cache=False, num_retries=0)
     render_nothing()
     patch.object(factory, "make_lm", lambda model, api_base=None, **_: scripted).start()
-    patch.multiple(ownership, BEAT_SECONDS=0.2, LOOK_SECONDS=0.1, STALE_SECONDS=float(stale)).start()
-    patch.object(ownership, "machine", lambda: name).start()
-    patch.multiple(heartbeat, PART_SECONDS=0.2, LOOK_SECONDS=0.05).start()
     patch.multiple(store, MLRUNS=place / "mlruns", RETRY_SECONDS=(0.5,) * int(retries)).start()
     sys.argv[1:] = argv
     start(command.NAME, command.main)

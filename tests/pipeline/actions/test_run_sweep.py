@@ -11,8 +11,7 @@ from pipeline.actions.run_sweep import run_key
 from pipeline.actions.sweep_figures import figures
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, run_command
-from pipeline.record import ownership, store
-from pipeline.record.ownership import Claim, Owner
+from pipeline.record import store
 from pipeline.record.request import Request
 from tests.support.answering_lm import Engine
 from tests.support.scripted_runs import tasks
@@ -78,14 +77,15 @@ def test_what_runs_elsewhere_is_left_alone(
     assert run(spec) == Exit.LM
     engine.fail_from = 1_000_000
     (recorded,) = action.recorded(action.open_sweep(spec)).values()
-    elsewhere = ownership.claim(store.open_store()[0], recorded.info.run_id, Owner.of_this_process(), 2)
+    client, _ = store.open_store()
+    client.update_run(recorded.info.run_id, status="RUNNING")
     capsys.readouterr()
     assert run(spec) == Exit.NO
     out, err = capsys.readouterr()
     assert f"run {recorded.info.run_id[:8]} is still running: process " in err
     assert "waits for its matched run to finish" in err and "selection=adaptive  " in out
     assert [each["runs"] for each in figures(action.open_sweep(spec))["configurations"]] == [1, 1]
-    Claim.release(elsewhere)
+    client.set_terminated(recorded.info.run_id, "FAILED")
     assert run(spec) == Exit.OK
     assert [each["runs"] for each in figures(action.open_sweep(spec))["configurations"]] == [2, 2]
 

@@ -63,11 +63,7 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
     assert [attempt.to_dict() for _, attempt in read_folder(folder)] == [a.to_dict() for a in experience.attempts]
     assert json.loads((folder / "compiled.json").read_text())["steps[0]"]["demos"]
     assert (folder / "learning_curve.png").exists() and not any("lone" in name for name in parent.data.metrics)
-    plain = {name for name in parent.data.metrics if "/" not in name and not name.startswith("total_")}
-    assert plain == set(FIRST)
-    groups = sorted({name.split("/")[0] for name in parent.data.metrics if "/" in name})
-    assert groups[0] == "Curves", "the UI's first charts"
-    assert {name for name in parent.data.metrics if name.startswith("Curves/")} == {f"Curves/{name}" for name in FIRST}
+    assert {*FIRST, "samples", "tokens_prompt"} <= parent.data.metrics.keys()
     totals = {name: value for name, value in parent.data.metrics.items() if name.startswith("total_")}
     assert not any(
         value == 0 for metrics in (totals, *(run.data.metrics for run in nested)) for value in metrics.values()
@@ -159,9 +155,12 @@ def test_half_of_a_pair_of_utf_16_in_an_answer_is_recorded(client: MlflowClient)
 
 
 def test_candidates_on_a_validation_set_have_no_run_of_their_own(client: MlflowClient) -> None:
-    """Their attempts are the parent's artifacts."""
-    learn("abx", some, compiling={"valset": tasks("b")}, observers=[MLflowObserver("valset", client=client)])
+    """Their attempts are the parent's artifacts, and the score of each level is a metric of its."""
+    compiled = learn("abx", some, compiling={"valset": tasks("b")}, observers=[MLflowObserver("valset", client=client)])
     parent, nested = runs(client, "valset")
     assert parent.info.status == "FINISHED" and {run.info.status for run in nested} == {"FINISHED"}
-    places = {item.path for item in client.list_artifacts(parent.info.run_id, "iterations")}
-    assert {"iterations/valset_H_2", "iterations/01_None"} <= places and len(nested) == len(places) - 2
+    places = {item.path for item in client.list_artifacts(parent.info.run_id, "validation")}
+    scores = {level.label: level.score for level in compiled.experience.validation}
+    assert places == {f"validation/{label.partition('_')[0]}" for label in scores} and len(places) == 2
+    assert {label: parent.data.metrics[f"validation/{label}"] for label in scores} == scores
+    assert all(label.replace("_", r"\_") in parent.data.tags["mlflow.note.content"] for label in scores)

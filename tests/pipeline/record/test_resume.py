@@ -191,15 +191,15 @@ def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None
 
     def peak(samples: int) -> int:
         with recorded("earlier", {}, scripted_runs.tasks()) as recorder:
-            (folder := recorder._folder / "iterations" / "01_None").mkdir(parents=True)
+            (folder := recorder.record.folder / "iterations" / "01_None").mkdir(parents=True)
             lines = (json.dumps(replace(attempt, sample=n, seed=n).to_dict()) + "\n" for n in range(samples))
             with gzip.open(folder / "attempts.jsonl.gz", "wt") as file:
                 file.writelines(lines)
-            recorder._client.log_artifacts(recorder.run_id, str(recorder._folder))
         client, _ = store.open_store()
+        run_id = recorder.record.run_id
         tracemalloc.start()
         try:
-            journal = read_attempts(client, recorder.run_id)
+            journal = read_attempts(client, run_id)
             sampler = Sampler(lambda *_: 0.0, Sampling(samples), journal=journal)
             return tracemalloc.get_traced_memory()[1]
         finally:

@@ -172,11 +172,11 @@ def test_a_run_that_ends_is_not_found_half_removed(store_folder: Path) -> None:
     thread = threading.Thread(target=work)
     thread.start()
     entered.wait()
-    with store._locked(store_folder / "store.lock"):
+    with store.store_lock():
         leave.set()
         thread.join(0.2)
         assert thread.is_alive()
-        assert (store_folder / "running" / "1a2b" / "lock").exists()
+        assert (store_folder / "running" / "1a2b" / ".lock").exists()
     thread.join()
     assert list((store_folder / "running").iterdir()) == []
 

@@ -100,7 +100,7 @@ def test_an_optimizer_has_the_record_that_every_other_has(
     assert parent.info.status == "FINISHED"
     assert parent.data.params["optimizer"] == name
     assert parent.data.metrics["pass_at_n"] == result["pass_at_n"] == pytest.approx(len(result["solved"]) / 3)
-    assert parent.data.metrics["iteration/samples"] == 3 * 4
+    assert parent.data.metrics["samples"] == 3 * 4
     assert parent.data.metrics["total_tokens_prompt"] == engine.calls * 10
     (reported,) = read_runs([result["run_id"]])
     assert (reported.tokens.prompt, reported.tokens.completion) == (engine.calls * 10, engine.calls * 3)
