@@ -41,7 +41,7 @@ def figures(task: Task, outcome: SplitOutcome) -> dict[str, object]:
     }
     if outcome.impl is not None:
         program, _ = parse(outcome.impl, static_scope(task))
-        costs = TaskCosts(task).price(outcome.impl, formulas=False).cost.figures()
+        costs = TaskCosts(task).price(outcome.impl).cost.figures()
         found["primitives"] = sum(not isinstance(node.op, Copy) for node in program.nodes)
         found |= {"memory": costs["memory"], "time": costs["time"]}
     return found

@@ -335,7 +335,7 @@ def broken_rules(task: Task, text: str) -> list[Diagnostic]:
     for index in range(len(task.size_sets())):
         scope = static_scope(task, index)
         if static:
-            found = check_program(source, scope, Limits(), _ITEMSIZE)[2]
+            found = check_program(source, scope, Limits(), _ITEMSIZE).found
         else:
             sizes = {name: size for name, size in scope.sizes.items() if f"{name}_value" not in computed}
             lists = {name: fns for name, fns in scope.lists.items() if name not in computed}

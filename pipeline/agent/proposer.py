@@ -73,7 +73,7 @@ def check(program: str) -> str:
     context = _CONTEXT.get()
     text = extract_program(program)
     scope = static_scope(context.task)
-    found = check_program(read(text), scope, Limits(), _ITEMSIZE)[2]
+    found = check_program(read(text), scope, Limits(), _ITEMSIZE).found
     rules = "\n".join(diagnostic.render(text) for diagnostic in found)
     verdict = rules or "No rule is broken; whether it computes the outputs is open."
     return f"{explain(text, scope).table()}\n\n{verdict}"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
-
 from pipeline.base.text import exact_number
-from step_runtime.base.shapes import format_dim, format_sizes
+from step_runtime.base.shapes import format_sizes
 from step_runtime.base.units import FIGURES, UNITS
 from step_runtime.cost.model import Spill
 from step_runtime.program.printer import label
@@ -18,15 +16,15 @@ from step_runtime.verification.task_costs import Priced
 def cost_table(priced: Priced, name: str, chip: str) -> str:
     """The figures of one program, then its primitives, queues, spills and critical path."""
     cost = priced.cost
-    rows = [["figure", "value", "unit", "formula", "at least", "share"]]
+    rows = [["figure", "value", "unit", "at least", "share"]]
     for figure in FIGURES:
         bound = getattr(priced.bound, figure, None)
         value = exact_number(cost.figure(figure))
         share = f"{bound / cost.figure(figure):.0%}" if bound and cost.figure(figure) else ""
         shown = "" if bound is None else exact_number(bound)
-        rows.append([figure, value, UNITS[figure], formula_text(priced, figure), shown, share])
-    lines = [f"{name} at {format_sizes(cost.sizes)} on the {chip} chip", "", *aligned(rows, right={1, 4, 5}), ""]
-    lines += [*aligned(_node_rows(priced), right={2, 3, 5, 6, 7}), ""]
+        rows.append([figure, value, UNITS[figure], shown, share])
+    lines = [f"{name} at {format_sizes(cost.sizes)} on the {chip} chip", "", *aligned(rows, right={1, 3, 4}), ""]
+    lines += [*aligned(_node_rows(priced), right={3, 4, 5, 6}), ""]
     for queue in cost.queues:
         where = f"queue of {priced.program.name(queue.stream)} before {node_label(priced, queue.node)}"
         lines.append(f"{where}: {exact_number(queue.length)} elements, {exact_number(queue.bits / 8)} bytes")
@@ -40,7 +38,7 @@ def cost_table(priced: Priced, name: str, chip: str) -> str:
 
 
 def comparison_table(programs: Sequence[tuple[str, Priced]]) -> str:
-    """The figures of several programs, a line each, also as multiples of the first's; then their formulas."""
+    """The figures of several programs, a line each, also as multiples of the first's."""
     first = programs[0][1]
     heads = [figure if figure == UNITS[figure] else f"{figure} [{UNITS[figure]}]" for figure in FIGURES]
     rows = [["program", *(cell for head in heads for cell in (head, ""))]]
@@ -50,20 +48,9 @@ def comparison_table(programs: Sequence[tuple[str, Priced]]) -> str:
             value, base = priced.cost.figure(figure), first.cost.figure(figure)
             cells += [exact_number(value), f"{value / base:.2f}x" if base and number else ""]
         rows.append([name, *cells])
-    lines = [f"at {format_sizes(first.cost.sizes)}", "", *aligned(rows, right=set(range(1, len(rows[0]), 2)))]
-    formulas = [
-        [figure, name, text]
-        for figure in FIGURES
-        for name, priced in programs
-        if (text := formula_text(priced, figure))
-    ]
-    return "\n".join([*lines, *(["", *aligned(formulas, right=set())] if formulas else [])])
-
-
-def formula_text(priced: Priced, figure: str) -> str:
-    """A figure's polynomial as text; empty if it is none, or was not asked for."""
-    formula = priced.formulas.get(figure)
-    return "" if formula is None else _formula(formula)
+    return "\n".join([
+        f"at {format_sizes(first.cost.sizes)}", "", *aligned(rows, right=set(range(1, len(rows[0]), 2)))
+    ])  # fmt: skip
 
 
 def node_label(priced: Priced, number: int) -> str:
@@ -72,7 +59,7 @@ def node_label(priced: Priced, number: int) -> str:
 
 
 def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
-    """All that the tables show, for machines; formulas are null where a figure is not a polynomial in the dims."""
+    """All that the tables show, for machines."""
     cost, program = priced.cost, priced.program
     return {
         "program": name,
@@ -82,7 +69,6 @@ def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
             figure: {
                 "value": cost.figure(figure),
                 "unit": UNITS[figure],
-                "formula": formula_text(priced, figure) or None,
                 "at_least": getattr(priced.bound, figure, None),
             }
             for figure in FIGURES
@@ -94,15 +80,9 @@ def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
                 "primitive": node_label(priced, number),
                 "line": node.span.line if node.span else None,
                 "results": [
-                    {
-                        "name": program.name(stream),
-                        "type": str(priced.types[stream]),
-                        "elements": _formula(priced.by_type.elements[stream]),
-                    }
-                    for stream in node.outputs
+                    {"name": program.name(stream), "type": str(priced.types[stream])} for stream in node.outputs
                 ],
                 "memory": spent.memory / 8,
-                "memory_formula": _formula(priced.by_type.memory[number]),
                 "operations": spent.operations,
                 "busy": spent.busy,
                 "critical": number in cost.path,
@@ -147,16 +127,14 @@ def aligned(rows: Sequence[Sequence[str]], right: set[int]) -> list[str]:
 
 
 def _node_rows(priced: Priced) -> list[list[str]]:
-    rows = [["primitive", "gives", "elements", "memory", "formula", "operations", "busy", "adds"]]
+    rows = [["primitive", "gives", "type", "memory", "operations", "busy", "adds"]]
     for number, (node, spent) in enumerate(zip(priced.program.nodes, priced.cost.nodes, strict=True)):
-        held = priced.by_type.memory[number]
         rows.append(
             [
                 node_label(priced, number),
                 ", ".join(priced.program.name(stream) for stream in node.outputs),
-                _formula(priced.by_type.elements[node.outputs[0]]),
-                exact_number(spent.memory / 8) if held != 0 else "",
-                _formula(held) if held != 0 else "",
+                str(priced.types[node.outputs[0]]),
+                exact_number(spent.memory / 8) if spent.memory else "",
                 exact_number(spent.operations) if node.op.functions() else "",
                 f"{spent.busy / priced.cost.time:.0%}" if node.op.functions() else "",
                 exact_number(spent.added) if number in priced.cost.path else "",
@@ -175,7 +153,3 @@ def _held(priced: Priced, spill: Spill) -> str:
     if spill.operand is None:
         return f"what {holder} holds"
     return f"the queue of {priced.program.name(priced.program.nodes[spill.node].inputs[spill.operand])} before {holder}"
-
-
-def _formula(formula: sympy.Expr) -> str:
-    return format_dim(formula) if formula != 0 else "0"

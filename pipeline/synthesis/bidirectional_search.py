@@ -114,7 +114,7 @@ class BidirectionalSearch:
         if not texts:
             return ()
         costs = TaskCosts(self._task)
-        priced = [FoundProgram(text, costs.price(text, formulas=False).cost.figures()) for text in texts]
+        priced = [FoundProgram(text, costs.price(text).cost.figures()) for text in texts]
         return tuple(pareto_front(priced, lambda program: program.figures, "memory"))
 
 

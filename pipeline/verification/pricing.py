@@ -22,7 +22,7 @@ from step_runtime.verification.task_costs import Priced, Rejected, TaskCosts
 _LOG = logging.getLogger(__name__)
 
 SECONDS = 60.0
-"""Wall clock limit of one call, which may evaluate a program at some dozens of sets of sizes."""
+"""Wall clock limit of one call, which may price hundreds of programs."""
 
 
 class Pricing:
@@ -32,11 +32,9 @@ class Pricing:
         self._call = (task.name, task.statement, chip)
         self._workers = workers
 
-    def price(
-        self, text: str, changes: Mapping[str, int] | None = None, *, formulas: bool = True
-    ) -> Priced | tuple[Diagnostic, ...]:
+    def price(self, text: str, changes: Mapping[str, int] | None = None) -> Priced | tuple[Diagnostic, ...]:
         """A program's cost at the task's first set of sizes with some changed, or why it has none."""
-        found: Priced | tuple[Diagnostic, ...] = self._result(price, text, dict(changes or {}), formulas)
+        found: Priced | tuple[Diagnostic, ...] = self._result(price, text, dict(changes or {}))
         return found
 
     def rewritten(self, text: str, objective: Figure, limit: int) -> list[Variant] | tuple[Diagnostic, ...]:
@@ -104,7 +102,7 @@ def task_bounds(executor: Executor, tasks: Sequence[Any], figure: Figure) -> dic
 
 
 def price(
-    name: str, content: str, chip: Chip, text: str, changes: Mapping[str, int], formulas: bool
+    name: str, content: str, chip: Chip, text: str, changes: Mapping[str, int]
 ) -> Priced | tuple[Diagnostic, ...]:
     """The cost of a program text, for a task given by its name and its YAML, or the findings of its check.
 
@@ -113,7 +111,7 @@ def price(
     """
     costs = _costs(name, content, chip.model_dump_json())
     try:
-        return costs.price(text, costs.sizes(changes), formulas=formulas)
+        return costs.price(text, costs.sizes(changes))
     except Rejected as rejected:
         return rejected.diagnostics
 
@@ -130,7 +128,7 @@ def rewrite(
 
 def figure_of(name: str, content: str, text: str, figure: Figure) -> float | None:
     """One figure of a program's cost on the default chip; None for a program that fails a check."""
-    priced = price(name, content, DEFAULT_CHIP, text, {}, formulas=False)
+    priced = price(name, content, DEFAULT_CHIP, text, {})
     return None if isinstance(priced, tuple) else priced.cost.figure(figure)
 
 

@@ -180,7 +180,7 @@ def upper_bound(dim: Dim, bounds: Sizes) -> int:
     Raises:
         KeyError: A symbol of `dim` has no bound.
     """
-    return ceil(exact_value(dim, bounds))
+    return bounds[dim.name] if isinstance(dim, sympy.Symbol) else ceil(exact_value(dim, bounds))
 
 
 def routed_dim(number: int) -> Dim:
@@ -200,7 +200,7 @@ def try_evaluate(dim: Dim, sizes: Sizes) -> int | None:
     return evaluate(dim, sizes)
 
 
-def check_positive(dim: Dim, sizes: Sizes, what: str) -> None:
+def check_positive(dim: Dim, what: str, sizes: Sizes) -> None:
     """Rejects a configured dim that is not a positive int at the known sizes.
 
     Raises:

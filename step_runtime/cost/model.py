@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes, is_routed
 from step_runtime.base.types import StreamType
-from step_runtime.base.units import FIGURES, Figure, Measure, measure_at
+from step_runtime.base.units import FIGURES, Figure, Measure
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.timeline import Routing, Timeline, queues, timeline
 from step_runtime.program.graph import Program, StreamId
@@ -135,7 +135,7 @@ def estimate(
     known = [stream for stream in types if stream is not None]
     per_call = [sum(map(operations, node.op.functions())) for node in program.nodes]
     timed = timeline(program, known, sizes, per_call.__getitem__, chip, routing or {})
-    measure = measure_at(timed.sizes, chip.scalar_bits)
+    measure = Measure(timed.sizes, chip.scalar_bits)
     waiting = _queues(timed, measure)
     spills = _spills(timed, measure, waiting, chip)
     off_chip = {(spill.node, spill.operand) for spill in spills}

@@ -16,7 +16,7 @@ import numpy as np
 
 from step_runtime.base.shapes import Sizes, torch_shape
 from step_runtime.base.types import StreamType
-from step_runtime.base.units import measure_at
+from step_runtime.base.units import Measure
 from step_runtime.cost.chip import Chip
 from step_runtime.primitives.token_times import Bits, Ints, Pace, Schedule, Tokens, spelled
 from step_runtime.program.graph import Program
@@ -108,7 +108,7 @@ def timeline(
 
 def _input(stream: StreamType, sizes: Sizes, chip: Chip) -> Tokens:
     levels = spelled(torch_shape(stream.shape, sizes))
-    port = chip.transfer(measure_at(sizes, chip.scalar_bits).bits(stream.dtype))
+    port = chip.transfer(Measure(sizes, chip.scalar_bits).bits(stream.dtype))
     return Tokens(levels, np.cumsum(levels == 0) * port)
 
 

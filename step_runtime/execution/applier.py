@@ -16,7 +16,7 @@ or if no faster mode gives the same, the remaining elements run one by one too, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from math import prod
@@ -158,6 +158,10 @@ def _unless_it_fails(run: Callable[[], Result]) -> Result | None:
         return None
 
 
+_Facts: TypeAlias = tuple[Fn, bool, list[str]]
+"""A function that runs, whether it takes and gives only fp32, and the dims in the layout of its output."""
+
+
 class Applier:
     """Runs functions over batches, fp32 in one floating type; remembers how each function runs.
 
@@ -168,20 +172,27 @@ class Applier:
         dtype: The type that holds fp32, to which such outputs are cast; None keeps the function's own. Other formats
             are always held in their own type.
         deadline: After it `RunError` (code `time-limit`) is raised; None for no limit.
+        functions: By label, those that run in place of a program's own: its task's functions at these sizes.
     """
 
-    def __init__(self, dtype: torch.dtype | None = None, deadline: Deadline | None = None) -> None:
+    def __init__(
+        self,
+        dtype: torch.dtype | None = None,
+        deadline: Deadline | None = None,
+        functions: Mapping[str, Fn] | None = None,
+    ) -> None:
         self.dtype = dtype
         self.deadline = deadline
+        self._functions = functions or {}
+        self._known_facts: dict[Fn, _Facts] = {}
         self._modes: dict[_Key, tuple[Mode, int]] = {}
-        self._symbols: dict[Fn, list[str]] = {}
-        self._wide: dict[Fn, bool] = {}
 
     def map(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> StreamData:
         """`fn` on each element of a stream with `dims` dims, `(*dims, *layout)` per component; so is the result."""
+        fn, wide, symbols = self._facts(fn)
         self._tick(fn)
-        data = self._taken(fn, data)
-        outer, key = self._outline(fn, data, dims, sizes)
+        data = data if wide else self._taken(fn, data)
+        outer, key = self._outline(fn, symbols, data, dims, sizes)
         batch = prod(outer)
         if not batch:
             return self._empty(fn, outer, sizes)
@@ -198,15 +209,16 @@ class Applier:
 
         The result is the last state of each fold, or for a scan every state, which keeps all dims.
         """
+        fn, wide, symbols = self._facts(fn)
         self._tick(fn)
-        data = self._taken(fn, data)
-        shape, key = self._outline(fn, data, dims, sizes)
+        data = data if wide else self._taken(fn, data)
+        shape, key = self._outline(fn, symbols, data, dims, sizes)
         kept = shape if scan else shape[: dims - b]
         mode = self._known(key, prod(shape))
         initial = mode.initial if mode and mode.initial else invocation.initial(fn, sizes, self.dtype)
         if 0 in shape:
             return tuple(part.expand(*kept, *part.shape) for part in initial)
-        if not scan and isinstance(mode, Traced) and mode.sums and self._is_wide(fn):
+        if not scan and isinstance(mode, Traced) and mode.sums and wide:
             inner = tuple(range(dims - b, dims))
             return ((data.sum(inner) if isinstance(data, Product) else data[0].sum(inner)) + initial[0],)
         folds = prod(shape[: dims - b])
@@ -217,26 +229,26 @@ class Applier:
             self._modes[key] = mode, prod(shape)
         return tuple(part.reshape(*kept, *part.shape[2 if scan else 1 :]) for part in result)
 
-    def _is_wide(self, fn: Fn) -> bool:
-        """Whether a function takes and gives only fp32."""
-        if fn not in self._wide:
-            self._wide[fn] = is_wide(fn.input, fn.output)
-        return self._wide[fn]
+    def _facts(self, fn: Fn) -> _Facts:
+        found = self._known_facts.get(fn)
+        if found is None:
+            own = self._functions.get(fn.label, fn)
+            layouts = [dim for element in components_of(own.output) for dim in layout(element)]
+            symbols = sorted({symbol.name for dim in layouts for symbol in dim.free_symbols})
+            found = self._known_facts[fn] = own, is_wide(own.input, own.output), symbols
+        return found
 
     def _taken(self, fn: Fn, data: StreamData) -> StreamData:
         """The data in the formats that a function takes; data of a simulation is in them already."""
-        if self._is_wide(fn) or isinstance(data, Product):
+        if isinstance(data, Product):
             return data
         wide = self.dtype or torch.get_default_dtype()
         kinds = [element_type(element, wide) for element in components_of(fn.input)]
         return tuple(part.to(kind) for part, kind in zip(data, kinds, strict=True))
 
-    def _outline(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> tuple[Shape, _Key]:
+    def _outline(self, fn: Fn, symbols: Sequence[str], data: StreamData, dims: int, sizes: Sizes) -> tuple[Shape, _Key]:
         """The sizes of a stream's dims, and the key of its trial: the function and the layouts of its elements."""
-        if fn not in self._symbols:
-            layouts = [dim for element in components_of(fn.output) for dim in layout(element)]
-            self._symbols[fn] = sorted({symbol.name for dim in layouts for symbol in dim.free_symbols})
-        given = [sizes[name] for name in self._symbols[fn]]
+        given = [sizes[name] for name in symbols]
         if isinstance(data, Product):
             return data.shape[:dims], (fn, *given, data.shape[dims:], self.dtype)
         taken = [value for part in data for value in (part.shape[dims:], part.dtype)]

@@ -42,7 +42,9 @@ class Evaluator(Expressions):
         with suppress(WalkEnded):
             self._check_end(statements)
         self._name_unnamed_streams()
-        program = Program(tuple(self.inputs), tuple(self.nodes), self._results, self.names, self._result_span)
+        program = Program(
+            tuple(self.inputs), tuple(self.nodes), self._results, self.names, self._result_span, tuple(self.conditions)
+        )
         return program, self.collector.diagnostics
 
     def _bind_parameters(self, parameters: Sequence[ast.arg]) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import partial
+from operator import eq
 from typing import Any
 
 import sympy
 
 from step_runtime.base.errors import RuleError, quantity
 from step_runtime.base.shapes import try_evaluate
+from step_runtime.base.sized import Condition, Sized, is_size
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.base.types import combine
 from step_runtime.language import hints
@@ -28,7 +31,7 @@ from step_runtime.language.static_values import (
     kind,
     too_large,
 )
-from step_runtime.primitives import PRIMITIVES, Primitive
+from step_runtime.primitives import PRIMITIVES, Partition, Primitive
 from step_runtime.program.graph import Node, StreamId
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -59,9 +62,10 @@ class Expressions:
         self.collector = collector
         self.nodes: list[Node] = []
         self.names: dict[StreamId, str] = {}
+        self.conditions: list[Condition] = []
         self.inputs = {name: StreamRef(index) for index, name in enumerate(scope.inputs)}
         self.env: dict[str, Any] = {"step": _STEP, **scope.lists, **scope.fns, **scope.dims}
-        self.env |= {f"{name}_value": size for name, size in scope.sizes.items() if name in scope.dims}
+        self.env |= {f"{name}_value": Sized.of(size, name) for name, size in scope.sizes.items() if name in scope.dims}
         self.env |= self.inputs
         self.bound: frozenset[str] = frozenset()
         self._streams = len(scope.inputs)
@@ -89,7 +93,7 @@ class Expressions:
             case ast.BinOp():
                 return self._arithmetic(node)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self._index(operand)
+                return integer(ast.Sub(), 0, self._index(operand))
             case ast.Call():
                 return self._call(node)
         raise self.collector.invalid("expression", *_at(node, hints.expression(node)))
@@ -255,11 +259,11 @@ class Expressions:
         if isinstance(node.slice, ast.Slice):
             self.spend(node, len(value))
             parts = (node.slice.lower, node.slice.upper, node.slice.step)
-            bounds = [None if part is None else self._index(part) for part in parts]
+            bounds = [None if part is None else self._chosen(self._index(part)) for part in parts]
             if bounds[2] == 0:
                 raise self.collector.invalid("subscript", "a slice's step cannot be 0", node)
             return value[slice(*bounds)]
-        index = self._index(node.slice)
+        index = self._chosen(self._index(node.slice))
         if not -len(value) <= index < len(value):
             message = f"index {index} is out of range for {kind(value)}"
             raise self.collector.invalid("subscript", message, node, "indices count from 0")
@@ -274,6 +278,13 @@ class Expressions:
         message = f"expected an int, found {kind(value)}"
         hint = f"write its size: {value}_value" if isinstance(value, sympy.Symbol) else None
         raise self.collector.invalid("int", message, node, hint)
+
+    def _chosen(self, value: Any) -> Any:
+        """A value that the graph depends on; where it follows from sizes, that is a condition on them."""
+        if not isinstance(value, Sized):
+            return value
+        self.conditions.append(Condition(value.form, partial(eq, int(value))))
+        return int(value)
 
     # --- arithmetic ---
 
@@ -291,13 +302,17 @@ class Expressions:
             raise self.collector.invalid("arithmetic", *_at(node, hints.arithmetic(node.op, left, right)))
         if isinstance(node.op, ast.FloorDiv) and right == 0:
             raise self.collector.invalid("arithmetic", "division by zero", node)
+        if isinstance(node.op, ast.FloorDiv) and isinstance(right, Sized):
+            self.conditions.append(Condition(right.form, bool))
         if isinstance(left, int) and isinstance(right, int):
             return self._bounded(integer(node.op, left, right), node)
         self.spend(node, DIM_STEPS)
         try:
-            result = combine(sympy.sympify(left), node.op, sympy.sympify(right), ast.unparse(node))
+            dims = [sympy.sympify(self._chosen(value)) for value in (left, right)]
+            result = combine(dims[0], node.op, dims[1], ast.unparse(node))
             if isinstance(node.op, ast.FloorDiv):
                 try_evaluate(result, self.scope.sizes)
+                self.conditions.append(Condition(result, is_size))
         except RuleError as error:
             self.collector.rule_broken(error, node)
             raise InvalidCode from None
@@ -322,7 +337,7 @@ class Expressions:
                 "call", f"{name} takes no keyword arguments", node, f"write {name}(…) with positional arguments"
             )
         if name == "range":
-            return self._range(node, [self._index(arg) for arg in args])
+            return self._range(node, [self._chosen(self._index(arg)) for arg in args])
         sequences = [self.sequence(arg) for arg in args]
         if name == "zip":
             return list(zip(*sequences, strict=False))
@@ -355,6 +370,8 @@ class Expressions:
         try:
             operands = op.operands(argument, lambda value: isinstance(value, StreamRef))
             count = op.output_count(self.scope.sizes)
+            if isinstance(op, Partition) and op.N.free_symbols and count is not None:
+                self.conditions.append(Condition(op.N, partial(eq, count)))
         except RuleError as error:
             broken = hints.argument(op, argument, error) if error.code == "apply-argument" else error
             self.collector.rule_broken(broken, node)
@@ -406,7 +423,7 @@ class Expressions:
             sequence = isinstance(value, list | tuple)
             if isinstance(value, StreamRef) or (sequence and (key != "L" or len(value) > MOST_DIMS)):
                 raise self.collector.invalid("config", f"{name}: {key} cannot be {kind(value)}", arg, usage)
-            config[key] = value
+            config[key] = tuple(map(self._chosen, value)) if sequence else self._chosen(value)
         missing = [key for key in names if key not in config]
         if missing:
             raise self.collector.invalid("config", f"{name} needs {' and '.join(missing)}", made, usage)

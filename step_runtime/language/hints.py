@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import sympy
@@ -154,6 +155,7 @@ def unknown_primitive(name: str) -> Advice:
     return f"there is no primitive {_cut(name)}", hint
 
 
+@cache
 def usage(name: str) -> str:
     """How a primitive is written."""
     config = ", ".join(f"{key}=…" for key in PRIMITIVES[name].config_names())

@@ -137,7 +137,7 @@ def _syntax_hint(message: str) -> str:
 
 def _bounded(source: Source, limits: Limits) -> Source:
     """The source, rejected if its tree is too deep or holds an int that is too large; checked without recursion."""
-    depth, level = 1, list[ast.AST](source.statements)
+    depth, level = 2, list[ast.AST](source.statements)
     while level:
         depth += 1
         below: list[ast.AST] = []
@@ -147,10 +147,10 @@ def _bounded(source: Source, limits: Limits) -> Source:
                 collector.report("int", too_large(node.value), node, stage="limits")
                 return replace(source, diagnostics=(*source.diagnostics, *collector.diagnostics))
             for value in vars(node).values():
-                if isinstance(value, ast.AST):
-                    below.append(value)
-                elif isinstance(value, list):
+                if isinstance(value, list):
                     below += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST) and value._fields:
+                    below.append(value)
         level = below
     if depth > limits.depth:
         return _refused("depth", f"the program's syntax nests {depth} deep; {limits.stated('depth')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import sympy
 
 from step_runtime.base.errors import quantity
 from step_runtime.base.functions import Fn
+from step_runtime.base.sized import Sized, form_of
 from step_runtime.program.graph import StreamId
 
 LARGEST_INT = 2**63 - 1
@@ -80,10 +82,19 @@ def are_streams(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(part, StreamRef) for part in value)
 
 
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+"""The operators of the language on ints."""
+
+
 def integer(op: ast.operator, left: int, right: int) -> int:
-    """`left op right` on ints, for the four operators of the language; `right` is not 0 in a division."""
-    if isinstance(op, ast.Add):
-        return left + right
-    if isinstance(op, ast.Sub):
-        return left - right
-    return left * right if isinstance(op, ast.Mult) else left // right
+    """`left op right` on ints, with its form where one of them is sized; `right` is not 0 in a division."""
+    operation = _OPERATIONS[type(op)]
+    value = operation(int(left), int(right))
+    if not isinstance(left, Sized) and not isinstance(right, Sized):
+        return value
+    return Sized.of(value, (operation, form_of(left), form_of(right)))

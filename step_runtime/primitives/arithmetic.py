@@ -10,7 +10,7 @@ from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import INNERMOST_FIRST, is_reversed
 from step_runtime.base.types import StreamType, STuple
-from step_runtime.base.units import Amount, Measure
+from step_runtime.base.units import Measure
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function, whole
 from step_runtime.primitives.token_times import Pace, Schedule, Tokens, called, joined, kept_above
@@ -81,7 +81,7 @@ class Map(Primitive):
         check_input(self.fn, zipped, "Map", rules)
         return (StreamType(self.fn.output, zipped.shape),)
 
-    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """Once per element."""
         return measure.elements(outputs[0])
 
@@ -124,15 +124,15 @@ class _Fold(Primitive):
             )
         check_input(self.fn, stream, self.name, rules)
 
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The state."""
         return measure.bits(outputs[0].dtype)
 
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The state is read and written at every element."""
         return 2 * measure.elements(inputs[0]) * measure.bits(outputs[0].dtype)
 
-    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """Once per element."""
         return measure.elements(inputs[0])
 

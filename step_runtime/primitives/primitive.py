@@ -14,10 +14,11 @@ import torch
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import INNERMOST_FIRST, Sizes, format_shape, is_reversed
+from step_runtime.base.shapes import INNERMOST_FIRST, Dim, Sizes, format_shape, is_reversed, is_routed
+from step_runtime.base.sized import Condition, Number, is_size
 from step_runtime.base.stream import Stream, consume
 from step_runtime.base.types import Buffer, DType, Element, StreamType, components_of, without_format
-from step_runtime.base.units import Amount, Measure
+from step_runtime.base.units import Measure
 from step_runtime.execution.applier import Applier, StreamData
 from step_runtime.primitives.token_times import Pace, Schedule, Tokens
 
@@ -34,11 +35,21 @@ class Operand(NamedTuple):
 
 @dataclass
 class Rules:
-    """The inputs of a type rule: the sizes, fresh names for data-dependent dims, and functions for hints."""
+    """The inputs of a type rule: the sizes, fresh names for data-dependent dims, and functions for hints.
+
+    `conditions` collects what rules require of the sizes, where that is asked for.
+    """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=itertools.count)
     fns: Sequence[Fn] = ()
+    conditions: list[Condition] | None = None
+
+    def require(self, dim: Dim, test: Callable[[Number], bool] = is_size) -> None:
+        """Notes that a dim has to be a size wherever the types hold, or to meet another test."""
+        known = test is is_size and isinstance(dim, sympy.Symbol)
+        if self.conditions is not None and dim.free_symbols and not known and not any(map(is_routed, dim.free_symbols)):
+            self.conditions.append(Condition(dim, test))
 
     def conversions(self, wanted: DType, held: DType) -> str:
         """For hints: the functions that convert one type to another."""
@@ -135,15 +146,15 @@ class Primitive(ABC):
             RuleError: A precondition does not hold.
         """
 
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The bits that it holds on chip; none by default."""
         return 0
 
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The bits that are written and read in all if its storage is off chip."""
         return 0
 
-    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """How often its function runs; 0 for a primitive without one."""
         return 0
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from operator import eq
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,7 +29,7 @@ from step_runtime.base.shapes import (
     upper_bound,
 )
 from step_runtime.base.types import Multihot, StreamType
-from step_runtime.base.units import Amount, Measure
+from step_runtime.base.units import Measure
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function
 from step_runtime.primitives.token_times import (
@@ -63,7 +65,7 @@ class Partition(Primitive):
         Raises:
             RuleError: `N` has no size, or is less than 1.
         """
-        check_positive(self.N, sizes, "Partition: N")
+        check_positive(self.N, "Partition: N", sizes)
         count = try_evaluate(self.N, sizes)
         if count is None:
             raise RuleError("dim-value", f"Partition: N = {format_dim(self.N)} has no size")
@@ -73,7 +75,7 @@ class Partition(Primitive):
         """`N` streams, each with the slice's dims and a fresh outermost dim that depends on the data."""
         data, index = inputs
         count = self.output_count(rules.sizes) or 0
-        _check_index(index, count, "Partition: N", rules.sizes)
+        _check_index(index, count, "Partition: N", rules)
         inner = data.rank - index.rank
         if inner < 0 or data.shape[inner:] != index.shape:
             raise RuleError(
@@ -158,7 +160,7 @@ class Merge(Primitive):
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """`fn`'s output, at the slices' dims inside the index's."""
         *streams, index = inputs
-        _check_index(index, len(streams), "Merge: the number of streams", rules.sizes)
+        _check_index(index, len(streams), "Merge: the number of streams", rules)
         first = streams[0]
         for number, other in enumerate(streams[1:], 1):
             if (other.dtype, other.shape[:-1]) != (first.dtype, first.shape[:-1]):
@@ -171,15 +173,15 @@ class Merge(Primitive):
         check_input(self.fn, first, "Merge", rules)
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
 
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The state."""
         return measure.bits(outputs[0].dtype)
 
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The state is read and written at every element that it folds."""
         return 2 * self.calls(inputs, outputs, measure) * measure.bits(outputs[0].dtype)
 
-    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """Once per element of every stream."""
         return sum(measure.elements(stream) for stream in inputs[:-1])
 
@@ -298,14 +300,15 @@ def _check_count(number: int, chosen: int, held: int) -> None:
             )
 
 
-def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
+def _check_index(index: StreamType, count: int, who: str, rules: Rules) -> None:
     if not isinstance(index.dtype, Multihot):
         raise RuleError(
             "index-dtype",
             f"{who}: the index must be a stream of Multihots",
             hint="the index comes last; a function of the task may make Multihots of it",
         )
-    length = try_evaluate(index.dtype.length, sizes)
+    length = try_evaluate(index.dtype.length, rules.sizes)
+    rules.require(index.dtype.length, partial(eq, count))
     if length is not None and length != count:
         raise RuleError(
             "index-length",

@@ -22,7 +22,7 @@ from step_runtime.base.shapes import (
     try_evaluate,
 )
 from step_runtime.base.types import Buffer, StreamType, STuple
-from step_runtime.base.units import Amount, Measure
+from step_runtime.base.units import Measure
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
 from step_runtime.primitives.token_times import (
@@ -148,14 +148,15 @@ class Reshape(Primitive):
                 [f"L = {list(self.L)}; the stream {stream} has rank {stream.rank}"],
                 hint="dim 0 is the innermost",
             )
-        check_positive(self.S, rules.sizes, "Reshape: S")
+        check_positive(self.S, "Reshape: S", rules.sizes)
+        rules.require(self.S)
         shape: list[Dim] = []
         for index, dim in enumerate(stream.shape):
-            shape += [self.S, self._quotient(dim, rules.sizes)] if index in self.L else [dim]
+            shape += [self.S, self._quotient(dim, rules)] if index in self.L else [dim]
         return (StreamType(stream.dtype, tuple(shape)),)
 
-    def _quotient(self, dim: Dim, sizes: Sizes) -> Dim:
-        size, parts = try_evaluate(dim, sizes), try_evaluate(self.S, sizes)
+    def _quotient(self, dim: Dim, rules: Rules) -> Dim:
+        size, parts = try_evaluate(dim, rules.sizes), try_evaluate(self.S, rules.sizes)
         if size is not None and parts is not None and size % parts:
             raise RuleError(
                 "reshape-divides",
@@ -163,7 +164,8 @@ class Reshape(Primitive):
                 [f"S: {format_dim(self.S)} = {parts}; dim: {format_dim(dim)} = {size}"],
                 hint="split by a factor that the dim has at every set of sizes",
             )
-        return as_dim(dim / self.S)
+        rules.require(quotient := as_dim(dim / self.S))
+        return quotient
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
         """The same tokens, and a stop after every `S` items of each dim split; it takes no time."""
@@ -194,11 +196,11 @@ class _Repeating(Primitive):
     view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """The element that it repeats."""
         return measure.bits(inputs[0].dtype)
 
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """Each element is written once, and read as often as it is emitted."""
         return (measure.elements(inputs[0]) + measure.elements(outputs[0])) * measure.bits(inputs[0].dtype)
 
@@ -215,7 +217,8 @@ class Repeat(_Repeating):
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type, with `n` as the new innermost dim."""
-        check_positive(self.n, rules.sizes, "Repeat: n")
+        check_positive(self.n, "Repeat: n", rules.sizes)
+        rules.require(self.n)
         return (StreamType(inputs[0].dtype, (self.n, *inputs[0].shape)),)
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
@@ -293,11 +296,11 @@ class Bufferize(Primitive):
             raise RuleError("bufferize-tuple", "Bufferize takes no tuples", details, hint)
         return (StreamType(Buffer(stream.dtype, stream.shape[: self.a]), stream.shape[self.a :]),)
 
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """An element, and the buffer twice, as one is filled while the other is read (STeP, Section 4.2)."""
         return measure.bits(inputs[0].dtype) + 2 * measure.bits(outputs[0].dtype)
 
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> int:
         """Every element is written once, and read once as part of its buffer."""
         return 2 * measure.elements(inputs[0]) * measure.bits(inputs[0].dtype)
 

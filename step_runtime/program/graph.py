@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from step_runtime.base.errors import Span
-from step_runtime.primitives import Primitive
+from step_runtime.base.sized import Condition
+from step_runtime.primitives import Accum, Identity, Map, Primitive, Zip
 
 StreamId = int
+
+_ELEMENTWISE = (Map, Zip, Identity)
+"""Primitives whose result at a place needs only their inputs at that place."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs by name, nodes in order, results as returned; `names` are the streams' names in the text."""
+    """Inputs by name, nodes in order, results as returned; `names` are the streams' names in the text.
+
+    A text gives this graph at all sizes at which the conditions hold.
+    """
 
     inputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     results: tuple[StreamId, ...]
     names: Mapping[StreamId, str] = field(default_factory=dict, compare=False)
     result_span: Span | None = field(default=None, compare=False)
+    conditions: tuple[Condition, ...] = field(default=(), compare=False)
 
     def name(self, stream: StreamId) -> str:
         """A stream's name in the text; a `def body` may rename the task's inputs."""
@@ -47,6 +56,37 @@ class Program:
             for stream in node.inputs:
                 uses.setdefault(stream, []).append(node)
         return uses
+
+    @cached_property
+    def dropped(self) -> list[list[StreamId]]:
+        """The streams that no primitive needs after each, and that are no results."""
+        last = {stream: index for index, node in enumerate(self.nodes) for stream in node.inputs}
+        found: list[list[StreamId]] = [[] for _ in self.nodes]
+        for stream, index in last.items():
+            if stream not in self.results:
+                found[index].append(stream)
+        return found
+
+    @cached_property
+    def pipelined(self) -> dict[int, int]:
+        """The nodes whose results only an Accum reads, directly or through others of them; its number by theirs."""
+        readers: dict[StreamId, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            for stream in node.inputs:
+                readers.setdefault(stream, []).append(index)
+        found: dict[int, int] = {}
+        for index in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[index]
+            if not isinstance(node.op, _ELEMENTWISE) or node.outputs[0] in self.results:
+                continue
+            reading = readers.get(node.outputs[0], [])
+            if len(reading) == 1:
+                (reader,) = reading
+                if isinstance(self.nodes[reader].op, Accum):
+                    found[index] = reader
+                elif reader in found:
+                    found[index] = found[reader]
+        return found
 
     def live_nodes(self) -> Iterator[Node]:
         """The nodes that the results depend on, last first."""

@@ -3,7 +3,7 @@
 The bytes that it holds at a time follow from its symbolic shapes, counted as a streaming machine holds them.
 
 - A view (Repeat, Promote, Zip, …) holds nothing of its own; what it is a view of is held until the view is last used.
-- What an Accum reads as it is computed holds one part; see `pipelined`.
+- What an Accum reads as it is computed holds one part; see `Program.pipelined`.
 - Every other stream is held whole until it is last used, inputs until the end, and results count in full at the end.
 """
 
@@ -14,37 +14,13 @@ from dataclasses import dataclass
 from math import prod
 
 from step_runtime.base.errors import Diagnostic
-from step_runtime.base.shapes import Sizes, upper_bound
-from step_runtime.base.types import StreamType, components_of, layout
-from step_runtime.primitives import Accum, Flatten, Identity, Map, Repeat, RepeatRef, Zip
+from step_runtime.base.shapes import Dim, Sizes, upper_bound
+from step_runtime.base.types import DType, StreamType, components_of, layout
+from step_runtime.primitives import Flatten, Repeat, RepeatRef
 from step_runtime.program.graph import Node, Program, StreamId
 
 PART = 2**26
 """Bytes of a stream from which on it is computed in parts of about so many bytes."""
-
-_ELEMENTWISE = (Map, Zip, Identity)
-"""Primitives whose result at a place needs only their inputs at that place."""
-
-
-def pipelined(program: Program) -> dict[int, int]:
-    """The nodes whose results only an Accum reads, directly or through others of them; its number by theirs."""
-    readers: dict[int, list[int]] = {}
-    for index, node in enumerate(program.nodes):
-        for stream in node.inputs:
-            readers.setdefault(stream, []).append(index)
-    found: dict[int, int] = {}
-    for index in range(len(program.nodes) - 1, -1, -1):
-        node = program.nodes[index]
-        if not isinstance(node.op, _ELEMENTWISE) or node.outputs[0] in program.results:
-            continue
-        reading = readers.get(node.outputs[0], [])
-        if len(reading) == 1:
-            (reader,) = reading
-            if isinstance(program.nodes[reader].op, Accum):
-                found[index] = reader
-            elif reader in found:
-                found[index] = found[reader]
-    return found
 
 
 def part_axis(kept: Sequence[int]) -> int:
@@ -72,7 +48,7 @@ def held_bytes(
     `size` is the bytes of every stream if it were stored whole, `bounds` the size, or the upper bound, of every symbol.
     Of a stream of unknown type nothing is counted.
     """
-    deferred = pipelined(program)
+    deferred = program.pipelined
     owners = _owners(program, types, deferred)
     own = list(size)
     for index, node in enumerate(program.nodes):
@@ -182,15 +158,19 @@ def check_size(
 
     A routed dim counts as its upper bound: the number of its index's elements.
     """
-    bounds = _bounds(program, types, sizes)
-    carried = sum(_numbers(types[stream], bounds) for stream in range(len(program.inputs)))
     for node in program.nodes:
-        results = [result for result in (types[stream] for stream in node.outputs) if result is not None]
-        most = max((len(result.shape) for result in results), default=0)
+        most = max((len(result.shape) for stream in node.outputs if (result := types[stream])), default=0)
         if most > limits.dims:
             message = f"a stream here has {most} dims; {limits.stated('dims')}"
             return [Diagnostic("limits", "dims", message, node.span, hint="Flatten merges dims")]
-        carried += sum(_numbers(result, bounds) for result in results)
+    bounds = _bounds(program, types, sizes)
+    numbers = _numbers(types, bounds)
+    carried = sum(numbers)
+    if carried <= limits.numbers and 2 * carried * itemsize <= limits.bytes:
+        return []  # even if it held all streams at a time, and its results twice
+    carried = sum(numbers[: len(program.inputs)])
+    for node in program.nodes:
+        carried += sum(numbers[stream] for stream in node.outputs)
         if carried > limits.numbers:
             message = f"the streams up to here would carry {carried:,} numbers"
             message += f"; {limits.stated('numbers')}"
@@ -212,13 +192,15 @@ def peak_bytes(program: Program, types: Sequence[StreamType | None], sizes: Size
 def _held(
     program: Program, types: Sequence[StreamType | None], bounds: Sizes, itemsize: int
 ) -> Iterator[tuple[int, Node | None]]:
-    return held_bytes(program, types, bounds, [itemsize * _numbers(stream, bounds) for stream in types])
+    return held_bytes(program, types, bounds, [itemsize * count for count in _numbers(types, bounds)])
 
 
 def _bounds(program: Program, types: Sequence[StreamType | None], sizes: Sizes) -> Sizes:
     """The sizes, with the upper bound of every routed dim."""
     bounds = dict(sizes)
     for node in program.nodes:
+        if not node.op.lists_results:
+            continue  # only a routed dim depends on data
         inputs = [taken for taken in (types[stream] for stream in node.inputs) if taken is not None]
         results = [result for result in (types[stream] for stream in node.outputs) if result is not None]
         if results and len(inputs) == len(node.inputs):
@@ -226,8 +208,18 @@ def _bounds(program: Program, types: Sequence[StreamType | None], sizes: Sizes) 
     return bounds
 
 
-def _numbers(stream: StreamType | None, bounds: Sizes) -> int:
-    if stream is None:
-        return 0
-    each = sum(prod(upper_bound(dim, bounds) for dim in layout(part)) for part in components_of(stream.dtype))
-    return prod(upper_bound(dim, bounds) for dim in stream.shape) * each
+def _numbers(types: Sequence[StreamType | None], bounds: Sizes) -> list[int]:
+    """The numbers that each stream carries; many share a type."""
+    known: dict[DType | tuple[Dim, ...], int] = {}
+    counts = []
+    for stream in types:
+        if stream is None:
+            counts.append(0)
+            continue
+        dtype, shape = stream.dtype, stream.shape
+        if dtype not in known:
+            known[dtype] = sum(prod(upper_bound(dim, bounds) for dim in layout(part)) for part in components_of(dtype))
+        if shape not in known:
+            known[shape] = prod(upper_bound(dim, bounds) for dim in shape)
+        counts.append(known[dtype] * known[shape])
+    return counts

@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from step_runtime.base.functions import DeclaredFn, Fn
 from step_runtime.base.shapes import Dim
@@ -28,6 +29,11 @@ class Scope:
     dims: Mapping[str, Dim]
     sizes: Mapping[str, int]
     lists: Mapping[str, tuple[Fn, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> tuple[list[str], dict[str, list[str]]]:
+        """The dims, and the labels in each list: what `global` may bind otherwise at other sizes."""
+        return list(self.dims), {name: [fn.label for fn in fns] for name, fns in self.lists.items()}
 
     def without_code(self) -> Scope:
         """The same with functions that are only declared: it can be pickled, and runs none of the task's code."""

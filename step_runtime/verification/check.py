@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 from step_runtime.base.errors import Diagnostic, RuleError, Stage, quantity
 from step_runtime.base.shapes import INNERMOST_FIRST, format_shape, is_reversed
+from step_runtime.base.sized import Condition
 from step_runtime.base.types import TOO_MANY_COMPONENTS, Buffer, StreamType
+from step_runtime.language.canonical import Description, describe
 from step_runtime.language.parser import Source, evaluate
 from step_runtime.primitives import Copy, Rules
 from step_runtime.primitives.primitive import format_hint
@@ -22,9 +24,42 @@ Types = list[StreamType | None]
 """The type of every stream by number; None if an earlier error leaves it unknown."""
 
 
-def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]]:
-    """Types and shapes of all streams, and every rule that does not hold, each reported once."""
-    rules = Rules(scope.sizes, fns=tuple(scope.fns.values()))
+@dataclass(frozen=True)
+class Checked:
+    """A program that was read at one set of sizes: its graph, its types, and the findings of the checks without a run.
+
+    All of it is the same at any sizes at which the conditions hold.
+    """
+
+    scope: Scope
+    program: Program
+    types: Types
+    found: list[Diagnostic]
+    conditions: Sequence[Condition] = ()
+
+    def holds(self, scope: Scope) -> bool:
+        """Whether the graph and the types are the same in a scope at other sizes."""
+        return self.scope.names == scope.names and all(each.holds(scope.sizes) for each in self.conditions)
+
+    @cached_property
+    def key(self) -> str:
+        """A digest of what the graph computes, equal for programs of which one verdict holds."""
+        return self.described.key(whole=True)
+
+    @cached_property
+    def described(self) -> Description:
+        """The description of the program's graph."""
+        return describe(self.program)
+
+
+def infer_types(
+    program: Program, scope: Scope, conditions: list[Condition] | None = None
+) -> tuple[Types, list[Diagnostic]]:
+    """Types and shapes of all streams, and every rule that does not hold, each reported once.
+
+    `conditions` collects what rules require of sizes.
+    """
+    rules = Rules(scope.sizes, fns=tuple(scope.fns.values()), conditions=conditions)
     types: Types = list(scope.inputs.values())
     found: list[Diagnostic] = []
     for node in program.nodes:
@@ -43,15 +78,15 @@ def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]
     return types, found
 
 
-def check_program(
-    source: Source, scope: Scope, limits: Limits, itemsize: int
-) -> tuple[Program, Types, list[Diagnostic]]:
-    """The graph of a program that was read, its types, and the findings of the checks without a run."""
+def check_program(source: Source, scope: Scope, limits: Limits, itemsize: int) -> Checked:
+    """A program that was read, checked in a scope without a run."""
     program, found = evaluate(source, scope, limits)
-    types, typed = infer_types(program, scope)
+    conditions = [*program.conditions]
+    types, typed = infer_types(program, scope, conditions)
     found = [*found, *typed, *check_affine(program)]
     found = found or check_size(program, types, scope.sizes, limits, itemsize)
-    return program, types, _with_hidden(found or check_outputs(program, types, scope), source, scope)
+    found = _with_hidden(found or check_outputs(program, types, scope), source, scope)
+    return Checked(scope, program, types, found, tuple(dict.fromkeys(conditions)))
 
 
 def _with_hidden(found: list[Diagnostic], source: Source, scope: Scope) -> list[Diagnostic]:

@@ -44,8 +44,9 @@ _KEPT = 2**28
 class TaskInstance:
     """A task at one set of sizes, computing fp32 in one floating type.
 
-    `before_run` is called before `global` and each reference, with their place in the file and the sizes. `random` has
-    the places of the references that used torch's generator when they ran; `seed` is what it is set to before.
+    `place` has the sizes of the task's own dims, for messages. `before_run` is called before `global` and each
+    reference, with their place in the file and the sizes. `random` has the places of the references that used torch's
+    generator when they ran; `seed` is what it is set to before.
 
     Raises:
         TaskError: A dim has no size, or is not a positive int at these sizes; a tensor holds too many numbers, or a
@@ -64,6 +65,7 @@ class TaskInstance:
         self.task = task
         self.dtype = dtype
         self.sizes = dict(sizes)
+        self.place = format_sizes(self.own_sizes)
         self.random: set[Location] = set()
         self.seed = 0
         self._before_run = before_run
@@ -77,6 +79,7 @@ class TaskInstance:
         self._namespace.update(self.fns)
         self._run_global()
         self.sizes = self._settled_sizes(sizes)
+        self.place = format_sizes(self.own_sizes)
         self._check_dims(sizes)
         for place, tensor, stream in task.tensors():
             self._check_ones(tensor, stream.dtype, place)
@@ -187,11 +190,6 @@ class TaskInstance:
             raise self._wrong((*location, "min"), f"{expected}, found {spec.min}")
 
     @property
-    def place(self) -> str:
-        """The sizes of the task's own dims, for messages."""
-        return format_sizes(self.own_sizes)
-
-    @property
     def own_sizes(self) -> Sizes:
         """The sizes of the dims that the task uses; all, if it uses none."""
         return {name: size for name, size in self.sizes.items() if name in self.task.used_symbols} or self.sizes
@@ -199,7 +197,7 @@ class TaskInstance:
     @cached_property
     def applier(self) -> Applier:
         """Runs its functions; what it remembers of them goes with the instance."""
-        return Applier(self.dtype)
+        return Applier(self.dtype, functions=self.fns)
 
     @property
     def kept(self) -> int:
@@ -222,9 +220,9 @@ class TaskInstance:
         """
         data = self.sampled(seed)
         self._input_data.clear()
-        # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
+        # Clones: a snippet that writes into its input must reach neither the streams nor the next run.
         self._input_data.update({name: _as_seen(parts) for name, parts in data.items()})
-        return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
+        return {spec.name: data[spec.name] for spec in self.task.inputs}
 
     def sampled(self, seed: int) -> Mapping[str, Data]:
         """The inputs of `sample_inputs` for a seed, and the parameters; the snippets keep their data."""

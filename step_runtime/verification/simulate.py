@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 import torch
 
@@ -17,7 +16,7 @@ from step_runtime.base.types import StreamType, components_of
 from step_runtime.execution.applier import Applier, Data, StreamData, element_layout
 from step_runtime.primitives import Frame, Operand
 from step_runtime.program.graph import Program
-from step_runtime.program.limits import PART, part_axis, part_size, pipelined
+from step_runtime.program.limits import PART, part_axis, part_size
 from step_runtime.verification.check import Types
 
 
@@ -39,24 +38,19 @@ class NodeError(StepError):
         return Diagnostic("run", code, str(cause), self.span, (where,), hint)
 
 
-class Pipelines(NamedTuple):
-    """The nodes that run with an Accum: `reader` has the Accum's number by theirs, `feeding` theirs by the Accum's."""
+def large_pipelines(program: Program, types: Sequence[StreamType], sizes: Sizes, itemsize: int) -> dict[int, list[int]]:
+    """The nodes that run with an Accum, by its number: where one of their streams is larger than a part.
 
-    reader: Mapping[int, int]
-    feeding: Mapping[int, Sequence[int]]
-
-
-def large_pipelines(program: Program, types: Sequence[StreamType], sizes: Sizes, itemsize: int) -> Pipelines:
-    """The pipelines of which a stream is larger than a part, at sizes that do not depend on the data."""
+    Streams whose dims depend on the data count nothing.
+    """
     feeding: dict[int, list[int]] = {}
-    for index, reader in sorted(pipelined(program).items()):
+    for index, reader in sorted(program.pipelined.items()):
         feeding.setdefault(reader, []).append(index)
-    large = {
+    return {
         reader: nodes
         for reader, nodes in feeding.items()
         if max(_bytes(types[program.nodes[index].outputs[0]], sizes, itemsize) for index in nodes) > PART
     }
-    return Pipelines({index: reader for reader, nodes in large.items() for index in nodes}, large)
 
 
 def run_in_parts(
@@ -127,18 +121,17 @@ def simulate(
         raise RuleError("unchecked", "a program is simulated only after its check")
     frame = Frame(dict(sizes), applier)
     values: list[StreamData] = [inputs[name] for name in program.inputs]
-    last_use = {stream: index for index, node in enumerate(program.nodes) for stream in node.inputs}
-    last_use |= dict.fromkeys(program.results, len(program.nodes))
-    parts = large_pipelines(program, known, sizes, (applier.dtype or torch.get_default_dtype()).itemsize)
-    last_use |= {stream: parts.reader[index] for index in parts.reader for stream in program.nodes[index].inputs}
+    feeding = large_pipelines(program, known, sizes, (applier.dtype or torch.get_default_dtype()).itemsize)
+    deferred = {index for nodes in feeding.values() for index in nodes}
     for index, node in enumerate(program.nodes):
         try:
             if enter is not None:
                 enter(index)
-            if index in parts.reader:
+            if index in deferred:
                 values += [() for _ in node.outputs]
-            elif index in parts.feeding:
-                values += run_in_parts(program, known, values, parts.feeding[index], index, frame)
+                continue
+            if index in feeding:
+                values += run_in_parts(program, known, values, feeding[index], index, frame)
             else:
                 operands = [Operand(known[stream], values[stream]) for stream in node.inputs]
                 values += node.op.run(operands, [known[stream] for stream in node.outputs], frame)
@@ -146,7 +139,9 @@ def simulate(
             raise
         except StepError as error:
             raise NodeError(error, node.span) from error
-        for stream, last in last_use.items():
-            if last == index:
+        for stream in program.dropped[index]:
+            values[stream] = ()
+        for early in feeding.get(index, ()):
+            for stream in program.dropped[early]:
                 values[stream] = ()
     return [tuple(values[stream]) for stream in program.results]

@@ -7,13 +7,12 @@ the task's own, if its code allows one, and, if it computes with dims, at two th
 
 from __future__ import annotations
 
-import ast
 import gc
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from random import Random
@@ -30,21 +29,21 @@ from step_runtime.base.errors import (
     describe_error,
     out_of_memory,
 )
+from step_runtime.base.sized import names_in
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.model import estimate
 from step_runtime.cost.operations import OperationCounter
 from step_runtime.execution.applier import Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
-from step_runtime.language.canonical import Description, describe
+from step_runtime.language.canonical import Description
 from step_runtime.language.parser import Source, evaluate, read
-from step_runtime.program.graph import Program
-from step_runtime.program.limits import Limits
+from step_runtime.program.limits import Limits, check_size
 from step_runtime.program.printer import print_primitive
 from step_runtime.tasks.further_sizes import further_sets
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import Types, check_program, infer_types
+from step_runtime.verification.check import Checked, check_program, infer_types
 from step_runtime.verification.compare import mismatch
 from step_runtime.verification.exact.proof import ExactVerdict, Prover
 from step_runtime.verification.instance import TaskInstance, instances
@@ -66,17 +65,6 @@ _BEYOND = "these sizes are beyond the task's own; a program has to be right at a
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Checked:
-    program: Program
-    types: Types
-
-    @cached_property
-    def described(self) -> Description:
-        """The description of the program's graph."""
-        return describe(self.program)
 
 
 class Verifier:
@@ -152,8 +140,7 @@ class Verifier:
         """The verdict of the checks that need no run: syntax, types, affine use, sizes and outputs."""
         start = time.perf_counter()
         source = read(text, self.limits)
-        checked = (self._check(source, instance) for instance in self._instances)
-        return _verdict(next((found for found in checked if isinstance(found, list)), []), start)
+        return _verdict(next((each.found for each in self._checked(source, self._instances) if each.found), []), start)
 
     def explain_values(self, text: str) -> str | None:
         """The first difference between the values of a wrong program and the reference's; None for other programs.
@@ -165,28 +152,24 @@ class Verifier:
         """
         source = read(text, self.limits)
         with _TORCH:
-            own: list[_Checked] = []
-            for instance in self._instances:
-                checked = self._check(source, instance)
-                if isinstance(checked, list):
-                    return None
-                own.append(checked)
-            for instance in (*self._instances, *self._beyond_own(source, own)):
-                checked = self._check(source, instance)
-                if isinstance(checked, list):
+            own = list(self._checked(source, self._instances))
+            if any(each.found for each in own):
+                return None
+            places = [*self._instances, *self._beyond_own(own)]
+            for instance, checked in zip(places, self._checked(source, places), strict=True):
+                if checked.found:
                     return None
                 for seed in self._seeds:
-                    if self._run(instance, checked, seed) is not None:
+                    if self._run_all([instance], [checked], [seed]) is not None:
                         return explain_values(checked.program, checked.types, instance, seed, f"at {instance.place}")
         return None
 
     def _found(self, text: str) -> list[Diagnostic]:
         source = read(text, self.limits)
         checked = []
-        for instance in self._instances:
-            result = self._check(source, instance)
-            if isinstance(result, list):
-                return result
+        for result in self._checked(source, self._instances):
+            if result.found:
+                return result.found
             checked.append(result)
         found = self._result(self._instances, checked, self._seeds)
         if found is not None:
@@ -195,18 +178,22 @@ class Verifier:
         return found_beyond or (self._stress(source, checked[0]) if self.task.stress else [])
 
     @cached_property
+    def _varying(self) -> set[str]:
+        """The dims whose sizes differ between the sets."""
+        own = [instance.sizes for instance in self._instances]
+        return {name for name in own[0] if len({sizes.get(name) for sizes in own}) > 1}
+
+    @cached_property
     def _further(self) -> list[TaskInstance]:
         """The task at a set of sizes beyond its own; empty if its code runs at none."""
         return self._defined(further_sets(self.task))
 
-    def _beyond_own(self, source: Source, checked: Sequence[_Checked]) -> Iterator[TaskInstance]:
+    def _beyond_own(self, checked: Sequence[Checked]) -> Iterator[TaskInstance]:
         """The task at the sizes beyond its own at which a program is tried, those that are drawn for it last."""
         yield from self._further
-        keys = [one.described.key(whole=True) for one in checked]
-        computes = any(isinstance(node, ast.BinOp) for each in source.statements for node in ast.walk(each))
-        if not computes and len({*keys}) == 1:
+        if not any(names_in(each.form) & self._varying for one in checked for each in one.conditions):
             return
-        drawn_for = "\n".join(keys)
+        drawn_for = "\n".join(one.key for one in checked)
         if self._drawn[0] != drawn_for:
             kept, self._drawn = sum(each.kept for each in self._drawn[1]), ("", [])
             if kept > _COLLECTED:
@@ -230,13 +217,13 @@ class Verifier:
             return [instance]
         return []
 
-    def _beyond(self, source: Source, own: Sequence[_Checked]) -> list[Diagnostic]:
+    def _beyond(self, source: Source, own: Sequence[Checked]) -> list[Diagnostic]:
         """What is wrong with a program that passes at the task's own sizes, at those beyond them."""
         with _TORCH:
-            for instance in self._beyond_own(source, own):
-                checked = self._check(source, instance)
-                if isinstance(checked, list):
-                    found = [each for each in checked if each.stage != "limits"]
+            for instance in self._beyond_own(own):
+                (checked,) = self._checked(source, [instance], own)
+                if checked.found:
+                    found = [each for each in checked.found if each.stage != "limits"]
                 else:
                     failure = self._result([instance], [checked], self._seeds[:1])
                     found = [failure] if failure is not None and failure.code not in _NOT_OF_PROGRAMS else []
@@ -259,7 +246,7 @@ class Verifier:
             self._input = "exact"
             for index, instance in enumerate(self._instances):
                 checked = self._check(source, instance)
-                if isinstance(checked, list):
+                if checked.found:
                     return None
                 prover = self._provers.setdefault(index, Prover(instance, self.limits))
                 verdicts.append(prover.prove(checked.program, checked.types))
@@ -273,9 +260,9 @@ class Verifier:
         """
         source = read(text, self.limits)
         checked = self._check(source, self._instances[0])
-        return [] if isinstance(checked, list) else self._stress(source, checked)
+        return [] if checked.found else self._stress(source, checked)
 
-    def _stress(self, source: Source, checked: _Checked) -> list[Diagnostic]:
+    def _stress(self, source: Source, checked: Checked) -> list[Diagnostic]:
         wide = self._instances[0]
         with _TORCH:
             self._input = "stress"
@@ -285,7 +272,7 @@ class Verifier:
             cases = Case(checked.program, checked.types, wide), Case(program, types, narrow)
             return stress(*cases, self.limits)
 
-    def _over_limits(self, checked: Sequence[_Checked]) -> list[Diagnostic]:
+    def _over_limits(self, checked: Sequence[Checked]) -> list[Diagnostic]:
         """What a program costs beyond the task's limits, at the first set of sizes where it does."""
         if not self.task.cost_limits:
             return []
@@ -301,10 +288,10 @@ class Verifier:
         return []
 
     def _result(
-        self, places: Sequence[TaskInstance], checked: Sequence[_Checked], seeds: Sequence[int]
+        self, places: Sequence[TaskInstance], checked: Sequence[Checked], seeds: Sequence[int]
     ) -> Diagnostic | None:
         """The result of running at some sets of sizes; remembered for programs with one graph at each of them."""
-        key = (*(place.place for place in places), *(one.described.key(whole=True) for one in checked))
+        key = (*(place.place for place in places), *(one.key for one in checked))
         if key not in self._results:
             found = self._run_all(places, checked, seeds)
             if not self._remember or (found is not None and found.stage == "run"):
@@ -315,9 +302,10 @@ class Verifier:
         return known and replace(known, span=checked[0].program.result_span)
 
     def _run_all(
-        self, places: Sequence[TaskInstance], checked: Sequence[_Checked], seeds: Sequence[int]
+        self, places: Sequence[TaskInstance], checked: Sequence[Checked], seeds: Sequence[int]
     ) -> Diagnostic | None:
-        with _TORCH:
+        # Only the CPU's generator: torch.manual_seed records a stack trace for every other device, each time.
+        with _TORCH, default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
             for instance, one in zip(places, checked, strict=True):
                 for seed in seeds:
                     self._input = f"{instance.place}, seed {seed}"
@@ -326,12 +314,24 @@ class Verifier:
                         return found
         return None
 
-    def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
-        """The checks that need no run, at one set of sizes."""
-        program, types, found = check_program(source, instance.scope, self.limits, self._dtype.itemsize)
-        return found or _Checked(program, types)
+    def _checked(
+        self, source: Source, places: Iterable[TaskInstance], known: Iterable[Checked] = ()
+    ) -> Iterator[Checked]:
+        """The program checked at each set of sizes; only once where its graph and its types are the same at others."""
+        before = list(known)
+        for place in places:
+            found = next((one for one in before if not one.found and one.holds(place.scope)), None)
+            if found is None:
+                found = self._check(source, place)
+                before.append(found)
+            elif beyond := check_size(found.program, found.types, place.sizes, self.limits, self._dtype.itemsize):
+                found = replace(found, found=beyond)
+            yield found
 
-    def _run(self, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:
+    def _check(self, source: Source, place: TaskInstance) -> Checked:
+        return check_program(source, place.scope, self.limits, self._dtype.itemsize)
+
+    def _run(self, instance: TaskInstance, checked: Checked, seed: int) -> Diagnostic | None:
         inputs, references = instance.sample_inputs(seed), self._references.setdefault(instance, {})
         if seed not in references:
             references[seed] = instance.reference()
@@ -339,16 +339,14 @@ class Verifier:
         where = f"at {instance.place}, seed {seed}"
         instance.applier.deadline = Deadline.after(self.limits.seconds)
         try:
-            with default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
-                # Only the CPU's: torch.manual_seed records a stack trace for every other device, each time.
-                torch.default_generator.manual_seed(seed)
-                enter = partial(self._enter, checked.described) if self._before_run is not None else None
-                results = simulate(checked.program, checked.types, inputs, instance.sizes, instance.applier, enter)
-                found = mismatch(self.task, results, reference, checked.program.result_span, where)
-                # Nothing else uses this generator.
-                random = found and not torch.equal(
-                    torch.default_generator.get_state(), torch.Generator().manual_seed(seed).get_state()
-                )
+            torch.default_generator.manual_seed(seed)
+            enter = partial(self._enter, checked.described) if self._before_run is not None else None
+            results = simulate(checked.program, checked.types, inputs, instance.sizes, instance.applier, enter)
+            found = mismatch(self.task, results, reference, checked.program.result_span, where)
+            # Nothing else uses this generator.
+            random = found and not torch.equal(
+                torch.default_generator.get_state(), torch.Generator().manual_seed(seed).get_state()
+            )
         except NodeError as error:
             return error.diagnostic(where)
         except (MemoryError, RuntimeError) as error:

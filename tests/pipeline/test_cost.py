@@ -33,12 +33,12 @@ def buffered(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_figures_come_with_formula_and_bound(capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_come_with_their_bound(capsys: pytest.CaptureFixture[str]) -> None:
     """And then the primitives, the queues and the critical path."""
     assert run("norm/2", ORACLE) == 0
     out, err = capsys.readouterr()
-    assert "memory         68  bytes       4*D + 4\n" in out
-    assert "time          133  cycles      D*N + D + 5       112    84%\n" in out
+    assert "memory         68  bytes\n" in out
+    assert "time          133  cycles           112    84%\n" in out
     assert "queue of E2 before Zip: 15 elements, 60 bytes" in out
     assert "critical path: Copy > Map(fn=fn_square) > Accum(fn=fn_add, b=1) > " in out
     assert err == ""
@@ -65,11 +65,11 @@ def test_a_chip_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_json_is_one_object_with_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("norm/2", ORACLE, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["figures"]["queue"] == {"value": 15, "unit": "elements", "formula": "D - 1", "at_least": None}
-    assert found["figures"]["traffic"] == {"value": 896, "unit": "bytes", "formula": "8*D*N", "at_least": 896}
-    result = {"name": "E4", "type": "fp32 [N]", "elements": "N"}
+    assert found["figures"]["queue"] == {"value": 15, "unit": "elements", "at_least": None}
+    assert found["figures"]["traffic"] == {"value": 896, "unit": "bytes", "at_least": 896}
+    result = {"name": "E4", "type": "fp32 [N]"}
     assert found["nodes"][2] == {
-        "primitive": "Accum(fn=fn_add, b=1)", "line": 3, "results": [result], "memory": 4, "memory_formula": "4",
+        "primitive": "Accum(fn=fn_add, b=1)", "line": 3, "results": [result], "memory": 4,
         "operations": 112, "busy": 112, "critical": True, "added": 1,
     }  # fmt: skip
     assert found["queues"] == [{"before": "Zip", "node": 7, "stream": "E2", "length": 15, "bytes": 60}]
@@ -77,12 +77,11 @@ def test_json_is_one_object_with_all_of_it(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_programs_side_by_side(buffered: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Figures, formulas, and the others as multiples of the first."""
+    """Figures, and the others as multiples of the first."""
     assert run("norm/2", "--compare", ORACLE, buffered) == 0
     out = capsys.readouterr().out
     assert next(line.split()[1:3] for line in out.splitlines() if line.startswith(buffered)) == ["200", "2.94x"]
     assert next(line.split()[1:3] for line in out.splitlines() if line.startswith(ORACLE)) == ["68", "896"]
-    assert f"memory      {buffered}" in out and "12*D + 8" in out
     assert run("norm/2", "--compare", ORACLE, buffered, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["program"] for each in found["programs"]] == [ORACLE, buffered]
@@ -129,7 +128,7 @@ def test_verify_shows_the_cost_of_a_program_that_passes(capsys: pytest.CaptureFi
     """After the verdict; a program that fails has none."""
     assert run_command(verify.NAME, verify.main, ["norm/2", ORACLE, "--cost"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{ORACLE}: passed\n\n") and "4*D + 4" in out
+    assert out.startswith(f"{ORACLE}: passed\n\n") and "memory         68  bytes" in out
     assert run_command(verify.NAME, verify.main, ["norm/2", ORACLE, "--cost", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cost"]["figures"]["memory"]["value"] == 68
     path = tmp_path / "wrong.step"

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from random import Random
 
-from step_runtime.language.canonical import canonical_key, describe
+from step_runtime.language.canonical import canonical_key
 from step_runtime.language.parser import read
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task
@@ -42,10 +42,10 @@ def graph_key(text: str, task: Task) -> str:
     """A key that two texts share only if they are well-typed and give the same graphs, which are run once."""
     programs = []
     for sizes in task.size_sets():
-        checked, _, diagnostics = check_program(read(text), static_scope(task, sizes=sizes), Limits(), 8)
-        if diagnostics:
+        checked = check_program(read(text), static_scope(task, sizes=sizes), Limits(), 8)
+        if checked.found:
             return f"text:{text}"
-        programs.append(describe(checked).key(whole=True))
+        programs.append(checked.key)
     return "\n".join(["graphs:", *programs])
 
 

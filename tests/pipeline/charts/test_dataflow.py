@@ -55,7 +55,7 @@ def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_a_program_is_drawn_with_its_cost(tmp_path: Path) -> None:
     """Memory and time at the primitives, queues at the edges, and the critical path in another colour."""
-    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
+    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"))
     draw_cost(priced, tmp_path / "cost")
     root = ElementTree.parse(tmp_path / "cost").getroot()
     texts = [str(element.text).strip() for element in root.iter(f"{SVG}text")]
@@ -68,7 +68,7 @@ def test_a_program_is_drawn_with_its_cost(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
+    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"))
     with pytest.raises(UsageError, match="cannot write the file"):
         draw_cost(priced, tmp_path)
 

@@ -13,7 +13,7 @@ from step_runtime.base.errors import Span
 from step_runtime.language.parser import parse
 from step_runtime.primitives import PRIMITIVES
 from step_runtime.program.graph import Node, Program
-from step_runtime.program.limits import PART, held, part_size, pipelined
+from step_runtime.program.limits import PART, held, part_size
 from step_runtime.program.printer import print_primitive, print_program
 from step_runtime.tasks.scope import static_scope
 from tests.step_runtime.language.test_evaluator import SAME
@@ -139,7 +139,7 @@ SCOPE = static_scope(of_scalars({"f": ("input[0]", 1), "g": ("state[0] + input[0
 def test_only_what_nothing_else_reads_is_pipelined(text: str, expected: dict[int, int]) -> None:
     """Through several Maps; not into a Scan, a result or a Copy."""
     program, _ = parse(text, SCOPE)
-    assert pipelined(program) == expected
+    assert program.pipelined == expected
 
 
 def test_a_part_is_of_bounded_size_where_the_outer_dims_allow() -> None:

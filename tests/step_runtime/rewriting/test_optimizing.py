@@ -39,7 +39,7 @@ return step.Map(fn=fn_div).apply((E2, E6))
 def test_a_needlessly_dear_program_becomes_as_cheap_as_the_reference() -> None:
     """By memory and by operations; what is found passes."""
     costs = TaskCosts(task("norm/2"))
-    reference = costs.price(oracle("norm/2"), formulas=False).cost
+    reference = costs.price(oracle("norm/2")).cost
     for objective in ("memory", "operations"):
         found = rewritten(costs, NEEDLESS, objective, 60)
         assert found[0].cost.figure(objective) == reference.figure(objective)

@@ -381,11 +381,11 @@ def test_data_at_the_sizes_drawn_for_a_program_goes_with_the_next_one(monkeypatc
     """Where it is large, at once."""
     monkeypatch.setattr("step_runtime.verification.verify._COLLECTED", 0)
     verifier = Verifier(SUM_TIMES_N)
-    assert verifier.verify(TIMES.format("N + 2*M - 2*M")).passed
+    assert verifier.verify(TIMES.format("N_value + 2*M_value - 2*M_value")).passed
     drawn = [weakref.ref(each) for each in verifier._drawn[1]]
     assert drawn and None not in {each() for each in drawn}
-    twice = TIMES.format("N + 2*M - 2*M").replace("b=1", "b=2").replace("E0", "step.Repeat(n=1).apply(E0)")
-    assert verifier.verify(twice).passed
+    twice = TIMES.format("N_value + M_value - M_value").replace("E0", "step.Repeat(n=1).apply(E0)")
+    assert verifier.verify(twice.replace("b=1", "b=2")).passed
     assert {each() for each in drawn} == {None}
 
 

@@ -40,7 +40,7 @@ def proved(task: Task, text: str) -> ExactVerdict:
     verifier = Verifier(task)
     instance = verifier._instances[0]
     checked = verifier._check(read(text, verifier.limits), instance)
-    assert not isinstance(checked, list)
+    assert not checked.found
     return Prover(instance).prove(checked.program, checked.types)
 
 
@@ -49,7 +49,7 @@ def answers(task: Task, text: str) -> Iterator[str]:
     verifier = Verifier(task)
     for instance in verifier._instances:
         checked = verifier._check(read(text, verifier.limits), instance)
-        if isinstance(checked, list):
+        if checked.found:
             yield "refused"
         else:
             yield Prover(instance).prove(checked.program, checked.types).answer
