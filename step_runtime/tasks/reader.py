@@ -3,195 +3,62 @@
 from __future__ import annotations
 
 import ast
-import keyword
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from step_runtime.base.errors import Diagnostic, RuleError, Span, TaskError, describe_value, quantity, shortened
-from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
-from step_runtime.base.syntax import BUILTINS, parse_python
-from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
+import sympy
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from step_runtime.base.errors import Diagnostic, Span, TaskError, describe_value
+from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
+from step_runtime.base.syntax import parse_python
+from step_runtime.base.units import FIGURES
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.generators import EXPECTED, TRUTH, WHOLE, expression, family
-from step_runtime.tasks.includes import TaskSource, read_source
-from step_runtime.tasks.snippets import NARROW, compile_block, compile_function, compile_value
-from step_runtime.tasks.structure import Problem, is_independent, read_structure, task_keys
-from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, parse_limit
+from step_runtime.tasks.generators import EXPECTED, Assumption
+from step_runtime.tasks.includes import KEY, TaskSource, read_source
+from step_runtime.tasks.task import FnSpec, OutputSpec, Problem, Task, TensorSpec
 from step_runtime.tasks.yaml_format import Location
 
-_TAKEN = {"step": "the language", "torch": "PyTorch"}
-_TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
-    "input_data": "the inputs in a snippet",
-    "ctx": "the sizes in a snippet",
-    "Symbol": "sympy's in a snippet",
+_MODELS: dict[str, type[BaseModel]] = {
+    "inputs": TensorSpec,
+    "parameters": TensorSpec,
+    "fns": FnSpec,
+    "outputs": OutputSpec,
 }
-"""Names that are reserved where a program or a snippet uses the names of functions and dims."""
-
-
-def problems(task: Task) -> Iterator[Problem]:
-    """Every problem: its place in the file, and the expectation."""
-    yield from _sizes(task)
-    symbols = _sized(task)
-    for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
-        for index, spec in enumerate(specs):
-            yield from _tensor((key, index), spec, symbols)
-            yield from _data((key, index), spec, symbols)
-    for index, output in enumerate(task.outputs):
-        yield from _tensor(("outputs", index), output, symbols)
-        yield from _reference(("outputs", index), output, symbols)
-    for index, fn in enumerate(task.fns):
-        yield from _function(("fns", index), fn, symbols)
-    for figure, limit in task.limits.items():
-        yield from _unreadable(("limits", figure), parse_limit, limit, symbols)
-    yield from _duplicates(task)
-    if task.global_ is not None:
-        yield from _syntax(("global",), task.global_)
-
-
-def _sized(task: Task) -> dict[str, Dim]:
-    """The symbols that have a size, or that `global` may give one."""
-    sized = {*DEFAULT_SIZES[0], *task.sizes}
-    try:
-        tree = parse_python(textwrap.dedent(task.global_ or ""))
-    except (SyntaxError, ValueError, RecursionError):
-        return task.symbols()
-    sized |= {node.id.removesuffix("_value") for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return {name: symbol for name, symbol in task.symbols().items() if name in sized}
-
-
-def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
-
-
-def _sizes(task: Task) -> Iterator[Problem]:
-    lengths = {name: len(value) for name, value in task.sizes.items() if isinstance(value, list)}
-    for name, value in task.sizes.items():
-        if not _is_name(name):
-            yield ("sizes", name), "expected a symbol's name"
-        many = value if isinstance(value, list) else [value]
-        if not many or not all(1 <= size <= LARGEST_DIM for size in many):
-            yield ("sizes", name), f"expected sizes of 1 or more, and less than 2**63, found {describe_value(value)}"
-    if len(set(lengths.values())) > 1:
-        yield ("sizes",), f"lists must be of one length, as they are zipped; found {lengths}"
-    if 1 in lengths.values():
-        yield ("sizes",), "a list gives one size per set, two or more; write a single number for all sets"
-
-
-def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if not _is_name(spec.name):
-        yield (*loc, "name"), f"expected a Python name, found {spec.name!r}"
-    if not spec.dims:
-        yield (*loc, "dims"), "expected at least one dim"
-    for index, dim in enumerate(spec.dims):
-        yield from _unreadable((*loc, "dims", index), parse_dim, dim, symbols)
-    yield from _unreadable((*loc, "dtype"), parse_dtype, spec.dtype, symbols)
-
-
-def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if _unreadable(loc, parse_dtype, spec.dtype, symbols):
-        if spec.data_gen is not None:
-            yield from _unreadable((*loc, "data_gen"), expression, spec.data_gen, symbols)
-        return
-    if not isinstance(parse_dtype(spec.dtype, symbols), Multihot):
-        if spec.data_gen is None:
-            yield (*loc, "data_gen"), f"this key is missing; expected {EXPECTED}"
-        else:
-            yield from _unreadable((*loc, "data_gen"), expression, spec.data_gen, symbols)
-            yield from _whole((*loc, "data_gen"), spec, symbols)
-        if spec.min is not None or spec.max is not None:
-            yield loc, "min and max are for Multihot inputs"
-        return
-    least, most = spec.min or 0, spec.max
-    if least < 0 or (most is not None and most < least):
-        found = f"min {least} and max {most}" if most is not None else f"min {least}"
-        yield (*loc, "max" if spec.min is None else "min"), f"expected 0 <= min <= max, found {found}"
-
-
-def _whole(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    """The generators whose numbers a format of integers or truth values does not hold."""
-    formats = {component.format for component in components_of(parse_dtype(spec.dtype, symbols))}
-    for format_ in formats:
-        allowed = {"int": WHOLE, "bool": TRUTH}.get(format_.kind)
-        try:
-            found = family(spec.data_gen or "")
-        except ValueError:  # not a generator; validation reports it
-            return
-        if allowed is not None and found not in (*allowed, "expression"):
-            expected = f"expected {', '.join(allowed[:-1])} or {allowed[-1]}, or a Python expression with `shape`"
-            yield loc, f"{expected}, as {format_.name} holds {format_.range}; found {spec.data_gen!r}"
-
-
-def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if not _unreadable(loc, parse_dtype, spec.dtype, symbols):
-        count = len(components_of(parse_dtype(spec.dtype, symbols)))
-        if len(spec.data_transform) != count:
-            expected = f"expected {quantity(count, 'snippet')}, one per component"
-            yield (*loc, "data_transform"), f"{expected}, found {len(spec.data_transform)}"
-    for index, snippet in enumerate(spec.data_transform):
-        yield from _syntax((*loc, "data_transform", index), snippet, value=True)
-
-
-def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if not _is_name(fn.func_name):
-        yield (*loc, "func_name"), f"expected a Python name, found {fn.func_name!r}"
-    for key, text in (("input_dtype", fn.input_dtype), ("output_dtype", fn.output_dtype)):
-        problems_of_type = _unreadable((*loc, key), parse_dtype, text, symbols)
-        yield from problems_of_type
-        if not problems_of_type and key == "output_dtype" and fn.init is not None:
-            state: DType = parse_dtype(text, symbols)
-            count = len(components_of(state))
-            if len(fn.init) != count:
-                expected = f"expected {quantity(count, 'value')}, one per component of {state}"
-                yield (*loc, "init"), f"{expected}, found {len(fn.init)}"
-            for index, (value, part) in enumerate(zip(fn.init, components_of(state), strict=False)):
-                if not part.format.holds(value):
-                    yield (*loc, "init", index), f"{part.format.name} holds {part.format.range}; found {value}"
-    yield from _syntax((*loc, "apply"), fn.apply)
-
-
-def _unreadable(loc: Location, read: Callable[..., object], text: object, symbols: Mapping[str, Dim]) -> list[Problem]:
-    """The problem with a text that `read` rejects."""
-    try:
-        read(text, symbols)
-    except (ValueError, RuleError, RecursionError) as error:
-        return [(loc, shortened(str(error)))]
-    return []
-
-
-def _duplicates(task: Task) -> Iterator[Problem]:
-    symbols = task.symbols()
-    in_code = _TAKEN_IN_CODE | {f"{name}_value": f"the size of {name}" for name in symbols}
-    for name in task.sizes:
-        taken = {**_TAKEN, **in_code}.get(name)
-        if taken is not None:
-            yield ("sizes", name), f"duplicate name {name!r}: it is already {taken}"
-    seen = dict.fromkeys(symbols, "a dim") | _TAKEN
-    for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
-        for index, spec in enumerate(getattr(task, key)):
-            name = getattr(spec, field)
-            taken = seen.get(name) or (in_code.get(name) if key == "fns" else None)
-            if taken is not None:
-                yield (key, index, field), f"duplicate name {name!r}: it is already {taken}"
-            seen[name] = f"the {field} of {key}[{index}]"
-
-
-def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Problem]:
-    """Python code that compiles: a function's body, or statements; of a reference the last one is the value."""
-    try:
-        if loc[-1] == "apply":
-            compile_function(code, ("state", "input"), "apply", widen=NARROW)
-        elif value:
-            compile_value(code, "data_transform", "value", widen=NARROW)
-        else:
-            compile_block(code, "global", widen=NARROW)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"
+_TYPE = ("a type such as fp32 or Buffer(fp32, [N]), or a list of these", "a type such as fp32")
+_TEXT = "Python code as text"
+_ASSUMED = ", ".join(get_args(Assumption))
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "dtype": _TYPE,
+    "input_dtype": _TYPE,
+    "output_dtype": _TYPE,
+    "dims": ("a list of dims, innermost first", "a dim: a number, a symbol or a product of these"),
+    "data_gen": (EXPECTED,),
+    "min": ("a whole number",),
+    "max": ("a whole number",),
+    "assumes": (f"a list of {_ASSUMED}", f"one of {_ASSUMED}"),
+    "apply": (_TEXT,),
+    "init": ("a list of numbers, -inf or inf, one per component of output_dtype",),
+    "data_transform": (f"{_TEXT}, or a list with a text per component", _TEXT),
+    "inputs": ("a list of inputs, one or more",),
+    "parameters": ("a list of parameters",),
+    "fns": ("a list of functions",),
+    "outputs": ("a list of outputs, one or more",),
+    "sizes": ("a mapping of symbols to sizes", "a size or a list of sizes, whole numbers"),
+    "limits": ("a mapping of figures to limits", "a number or a polynomial in dims"),
+    "stress": ("true or false",),
+    "global": (_TEXT,),
+    "impl": ("a program as text",),
+    "license": ("a licence as text",),
+}
+"""What a key holds, and what each element of its list or mapping is; all others hold a name."""
 
 
 def read_task(path: str | Path, name: str | None = None) -> Task:
@@ -296,14 +163,81 @@ def _validated(
 ) -> Task:
     """The task, under a name; else all problems in the order of their lines."""
     if not isinstance(content, Mapping):
-        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join(task_keys())}")
+        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join(_task_keys())}")
     try:
-        task, found, replaced = read_structure(content)
-        if task is not None:
-            found += [problem for problem in problems(task) if is_independent(problem[0], replaced)]
+        task = Task.model_validate(dict(content), context=_symbols(content))
+    except ValidationError as error:
+        found = sorted(_problems(error.errors()), key=lambda problem: line(problem[0]))
+        raise TaskError("\n".join(dict.fromkeys(f"{where(place)}: {message}" for place, message in found))) from None
     except RecursionError:
         raise TaskError(f"{where(())}: a part of it nests too deep") from None
-    if task is None or found:
-        found.sort(key=lambda problem: line(problem[0]))
-        raise TaskError("\n".join(dict.fromkeys(f"{where(loc)}: {message}" for loc, message in found)))
     return task.named(name or ("task" if task.test_name is None else str(task.test_name)))
+
+
+def _symbols(content: Mapping[Any, Any]) -> dict[str, Dim] | None:
+    """The symbols that have a size, or that `global` may give one; None if these keys are not what they should be."""
+    sizes, code = content.get("sizes") or {}, content.get("global") or ""
+    if not isinstance(sizes, Mapping) or not isinstance(code, str):
+        return None
+    known = {name: sympy.Symbol(name) for name in (*SYMBOLS, *sizes) if isinstance(name, str)}
+    try:
+        tree = parse_python(textwrap.dedent(code))
+    except (SyntaxError, ValueError, RecursionError):
+        return known
+    named = {node.id.removesuffix("_value") for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {name: symbol for name, symbol in known.items() if name in {*DEFAULT_SIZES[0], *sizes, *named}}
+
+
+def _problems(errors: Sequence[ErrorDetails]) -> Iterator[Problem]:
+    """The errors by their visible place, one for each; without those of a value that has one further in."""
+    by_place: dict[Location, ErrorDetails] = {}
+    for item in errors:
+        # Without the names of union members and validators, which a task file does not have.
+        hidden = {part for part in item["loc"] if set("[(") & set(str(part))} | {"str", "int", "float"}
+        place = tuple(part for part in item["loc"] if part not in hidden)
+        by_place.setdefault(place, item)
+    outer = {place[:length] for place in by_place for length in range(len(place))}
+    for place, item in by_place.items():
+        if item["type"] == "refused":
+            yield from (((*place, *inner), message) for inner, message in item["ctx"]["problems"])
+        elif place not in outer:
+            yield place, _message(place, item)
+
+
+def _message(place: Location, item: ErrorDetails) -> str:
+    """What is wrong at a place, in the words of the task format."""
+    if item["type"] == "extra_forbidden":
+        keys = _keys(_MODELS[str(place[0])]) if len(place) > 1 else _task_keys()
+        near = get_close_matches(str(place[-1]), keys, 1)
+        return f"unknown key; {f'did you mean {near[0]}? ' if near else ''}expected one of {', '.join(keys)}"
+    if item["type"] == "missing":
+        return f"this key is missing; expected {_expected(place)}"
+    if item["type"] == "model_type" and place[0] == "fns" and isinstance(item["input"], str):
+        return f"expected a function; a function's name, {item['input']!r}, needs {KEY}, the file that has it"
+    expected = f"expected {_expected(place)}"
+    if item["type"] == "value_error":
+        expected = item["msg"].removeprefix("Value error, ")
+    return f"{expected}, found {describe_value(item['input'])}"
+
+
+def _expected(place: Location) -> str:
+    """What belongs at a place, in words."""
+    if not all(isinstance(part, str) for part in place[:1]):
+        return "a name as key"
+    if len(place) == 2 and place[0] in _MODELS:
+        return f"a mapping with the keys {', '.join(_keys(_MODELS[str(place[0])]))}"
+    if place[0] == "limits" and len(place) > 1 and place[1] not in FIGURES:
+        return f"one of {', '.join(FIGURES)}"
+    if len(place) == 2 and not isinstance(place[1], str):
+        return "a symbol's name"
+    at = 2 if place[0] in _MODELS and len(place) > 2 else 0
+    words = _WORDS.get(str(place[at]), ("a name",))
+    return words[-1] if len(place) > at + 1 else words[0]
+
+
+def _task_keys() -> list[str]:
+    return [*_keys(Task), KEY]
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -7,44 +7,145 @@ is run here; `verification.loading` does that.
 
 from __future__ import annotations
 
+import keyword
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self, TypeAlias
 
 import sympy
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     StrictInt,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from step_runtime.base.errors import RuleError, describe_value, quantity, shortened
 from step_runtime.base.formats import SCALARS, Format
-from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
-from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
+from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, SYMBOLS, Dim
+from step_runtime.base.syntax import BUILTINS
+from step_runtime.base.types import DType, Multihot, StreamType, components_of, layout, parse_dim, parse_dtype
 from step_runtime.base.units import Figure
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.generators import EXPECTED, Assumption
+from step_runtime.tasks.generators import EXPECTED, TRUTH, WHOLE, Assumption, expression, family
+from step_runtime.tasks.snippets import NARROW, compile_block, compile_function, compile_value
 from step_runtime.tasks.yaml_format import Location
+
+_NUMERAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+Problem: TypeAlias = tuple[Location, str]
+"""A place, and what is wrong there."""
+
+_TAKEN = {"step": "the language", "torch": "PyTorch"}
+_TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
+    "input_data": "the inputs in a snippet",
+    "ctx": "the sizes in a snippet",
+    "Symbol": "sympy's in a snippet",
+}
+"""Names that are reserved where a program or a snippet uses the names of functions and dims."""
+
+
+# --- what the values of a file are checked for, if `reader` gives the symbols that dims may use as context ------------
+
+
+def _checked(check: Callable[[Any, Mapping[str, Dim]], object]) -> AfterValidator:
+    """Refuses a value of a file that a check fails for; a task that no file holds is not checked."""
+
+    def validated(value: Any, info: ValidationInfo) -> Any:
+        if info.context is not None:
+            try:
+                check(value, info.context)
+            except (ValueError, RuleError, RecursionError) as error:
+                raise refused([((), shortened(str(error)))]) from None
+        return value
+
+    return AfterValidator(validated)
+
+
+def refused(problems: Sequence[Problem]) -> PydanticCustomError:
+    """The error of a value with these problems at places within it."""
+    return PydanticCustomError("refused", "refused", {"problems": problems})
+
+
+def _name(text: str, _: object) -> None:
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise ValueError(f"expected a Python name, found {text!r}")
+
+
+def _symbol(text: str, _: object) -> None:
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise ValueError("expected a symbol's name")
+
+
+def _size(value: int | list[int], _: object) -> None:
+    many = value if isinstance(value, list) else [value]
+    if not many or not all(1 <= size <= LARGEST_DIM for size in many):
+        raise ValueError(f"expected sizes of 1 or more, and less than 2**63, found {describe_value(value)}")
+
+
+def _zipped(sizes: Mapping[str, int | list[int]], _: object) -> None:
+    lengths = {name: len(value) for name, value in sizes.items() if isinstance(value, list)}
+    if len({*lengths.values()}) > 1:
+        raise ValueError(f"lists must be of one length, as they are zipped; found {lengths}")
+    if 1 in lengths.values():
+        raise ValueError("a list gives one size per set, two or more; write a single number for all sets")
+
+
+def _filled(dims: list[Any], _: object) -> None:
+    if not dims:
+        raise ValueError("expected at least one dim")
+
+
+def _code(compiled: Callable[[str], object]) -> AfterValidator:
+    """Python that compiles."""
+
+    def check(source: str, _: object) -> None:
+        try:
+            compiled(source)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+            raise ValueError(f"expected Python code: {error.args[0] if error.args else error}{line}") from None
+
+    return _checked(check)
+
+
+def parse_limit(source: str | int, symbols: Mapping[str, Dim]) -> Dim:
+    """Reads a limit: a whole number, such as 0 or 1e6, or what a dim may be, such as `4*D + 64`.
+
+    Raises:
+        ValueError: The text is neither, or names a symbol that `symbols` lacks.
+    """
+    number = float(source) if isinstance(source, str) and _NUMERAL.fullmatch(source) else 0.5  # such as 1e6
+    if number == 0 or (number >= 1 and number.is_integer()):
+        return sympy.Integer(int(number))
+    return sympy.Integer(0) if source == 0 else parse_dim(source, symbols)
+
 
 _DTYPE = (
     f"A format ({', '.join(SCALARS)}), Buffer(format, [dims]), Multihot(format, length), a Buffer of Multihots, or a"
     " list of these for a tuple; dims are innermost first."
 )
-DTypeText: TypeAlias = Annotated[str | list[str], WithJsonSchema({
+DTypeText: TypeAlias = Annotated[str | list[str], _checked(parse_dtype), WithJsonSchema({
     "anyOf": [{"type": "string"}, {"items": {"type": "string"}, "type": "array"}], "description": _DTYPE,
 })]  # fmt: skip
 DimText: TypeAlias = str | StrictInt
-
-
-_NUMERAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_Dims: TypeAlias = Annotated[list[Annotated[DimText, _checked(parse_dim)]], _checked(_filled)]
+LimitText: TypeAlias = Annotated[DimText, _checked(parse_limit)]
+GlobalText: TypeAlias = Annotated[str, _code(lambda code: compile_block(code, "global", widen=NARROW))]
+SizesText: TypeAlias = Annotated[
+    dict[Annotated[str, _checked(_symbol)], Annotated[StrictInt | list[StrictInt], _checked(_size)]], _checked(_zipped)
+]
+_Name: TypeAlias = Annotated[str, _checked(_name)]
 
 
 def _number(value: Any) -> float:
@@ -78,6 +179,17 @@ def _one_or_many(value: Any) -> Any:
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
 
+    def _problems(self, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+        """What values that are right alone are not together, by their places in this."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _consistent(self, info: ValidationInfo) -> Self:
+        found = [] if info.context is None else [*self._problems(info.context)]
+        if found:
+            raise refused(found)
+        return self
+
 
 class TensorSpec(_Strict):
     """An input stream or a parameter; `dims` innermost first.
@@ -85,35 +197,78 @@ class TensorSpec(_Strict):
     A Multihot has `min` to `max` ones in each element, 0 and its length by default, and no `data_gen`.
     """
 
-    name: str
+    name: _Name
     dtype: DTypeText
-    dims: list[DimText]
-    data_gen: str | None = Field(default=None, description=f"What fills it with data: {EXPECTED}.")
+    dims: _Dims
+    data_gen: Annotated[str, _checked(expression)] | None = Field(
+        default=None, description=f"What fills it with data: {EXPECTED}."
+    )
     min: StrictInt | None = None
     max: StrictInt | None = None
     assumes: list[Assumption] = Field(
         default_factory=list, description="What the reference assumes of the data, which stress inputs keep."
     )
 
+    def _problems(self, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+        """Where generator, type and numbers of ones do not go together."""
+        dtype = parse_dtype(self.dtype, symbols)
+        if not isinstance(dtype, Multihot):
+            if self.data_gen is None:
+                yield ("data_gen",), f"this key is missing; expected {EXPECTED}"
+            for number in {component.format for component in components_of(dtype)} if self.data_gen else ():
+                allowed = {"int": WHOLE, "bool": TRUTH}.get(number.kind)
+                if allowed is not None and family(self.data_gen or "") not in (*allowed, "expression"):
+                    expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}, or a Python expression with `shape`"
+                    found = f"as {number.name} holds {number.range}; found {self.data_gen!r}"
+                    yield ("data_gen",), f"expected {expected}, {found}"
+            if self.min is not None or self.max is not None:
+                yield (), "min and max are for Multihot inputs"
+            return
+        least, most = self.min or 0, self.max
+        if least < 0 or (most is not None and most < least):
+            found = f"min {least} and max {most}" if most is not None else f"min {least}"
+            yield ("max" if self.min is None else "min",), f"expected 0 <= min <= max, found {found}"
+
 
 class FnSpec(_Strict):
     """A function offered to programs as `func_name`; `init` makes it a stateful one (paper, Figure 16)."""
 
     name: str
-    apply: str
+    apply: Annotated[str, _code(lambda code: compile_function(code, ("state", "input"), "apply", widen=NARROW))]
     init: list[InitValue] | None = None
     input_dtype: DTypeText
     output_dtype: DTypeText
-    func_name: str
+    func_name: _Name
+
+    def _problems(self, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+        """Initial values that the state does not hold."""
+        state = parse_dtype(self.output_dtype, symbols)
+        parts = components_of(state)
+        if self.init is not None and len(self.init) != len(parts):
+            expected = f"expected {quantity(len(parts), 'value')}, one per component of {state}"
+            yield ("init",), f"{expected}, found {len(self.init)}"
+        for index, (value, part) in enumerate(zip(self.init or (), parts, strict=False)):
+            if not part.format.holds(value):
+                yield ("init", index), f"{part.format.name} holds {part.format.range}; found {value}"
 
 
 class OutputSpec(_Strict):
     """An output and its reference: one PyTorch snippet per tuple component, whose last line is the value."""
 
-    name: str
+    name: _Name
     dtype: DTypeText
-    dims: list[DimText]
-    data_transform: Annotated[list[str], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
+    dims: _Dims
+    data_transform: Annotated[
+        list[Annotated[str, _code(lambda code: compile_value(code, "data_transform", "value", widen=NARROW))]],
+        BeforeValidator(_one_or_many, json_schema_input_type=str | list[str]),
+    ]
+
+    def _problems(self, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+        """Another number of snippets than of components."""
+        count = len(components_of(parse_dtype(self.dtype, symbols)))
+        if len(self.data_transform) != count:
+            expected = f"expected {quantity(count, 'snippet')}, one per component"
+            yield ("data_transform",), f"{expected}, found {len(self.data_transform)}"
 
 
 def _with_includes(schema: dict[str, Any]) -> None:
@@ -134,7 +289,7 @@ class Task(_Strict):
     model_config = ConfigDict(json_schema_extra=_with_includes)
 
     test_name: str | int | None = None
-    global_: str | None = Field(default=None, alias="global")
+    global_: GlobalText | None = Field(default=None, alias="global")
     inputs: list[TensorSpec] = Field(min_length=1)
     parameters: list[TensorSpec] = Field(default_factory=list)
     fns: list[FnSpec] = Field(default_factory=list)
@@ -143,12 +298,12 @@ class Task(_Strict):
     license: str | None = Field(
         default=None, description="The licence of the task and of programs for it, as an SPDX expression."
     )
-    sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
+    sizes: SizesText = Field(default_factory=dict)
     part_of: str | None = Field(
         default=None, description="The name of the task of which this is a sub-task, for records and people."
     )
     stress: bool = Field(default=False, description="Whether a program that fails on stress inputs fails the task.")
-    limits: dict[Figure, DimText] = Field(
+    limits: dict[Figure, LimitText] = Field(
         default_factory=dict, description="The maximum cost of a program, by figure: numbers or polynomials in dims."
     )
     _name: str = PrivateAttr("task")
@@ -161,6 +316,22 @@ class Task(_Strict):
             return content
         blank = [key for key, value in content.items() if value is None or (key == "impl" and not str(value).strip())]
         return {key: value for key, value in content.items() if key not in blank}
+
+    def _problems(self, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+        """Names that stand for something else already."""
+        in_code = _TAKEN_IN_CODE | {f"{name}_value": f"the size of {name}" for name in self.symbols()}
+        for name in self.sizes:
+            taken = {**_TAKEN, **in_code}.get(name)
+            if taken is not None:
+                yield ("sizes", name), f"duplicate name {name!r}: it is already {taken}"
+        seen = dict.fromkeys(self.symbols(), "a dim") | _TAKEN
+        for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
+            for index, spec in enumerate(getattr(self, key)):
+                name = getattr(spec, field)
+                taken = seen.get(name) or (in_code.get(name) if key == "fns" else None)
+                if taken is not None:
+                    yield (key, index, field), f"duplicate name {name!r}: it is already {taken}"
+                seen[name] = f"the {field} of {key}[{index}]"
 
     @property
     def name(self) -> str:
@@ -299,18 +470,6 @@ class SolvedTask:
 
     task: Task
     program: str
-
-
-def parse_limit(source: DimText, symbols: Mapping[str, Dim]) -> Dim:
-    """Reads a limit: a whole number, such as 0 or 1e6, or what a dim may be, such as `4*D + 64`.
-
-    Raises:
-        ValueError: The text is neither, or names a symbol that `symbols` lacks.
-    """
-    number = float(source) if isinstance(source, str) and _NUMERAL.fullmatch(source) else 0.5  # such as 1e6
-    if number == 0 or (number >= 1 and number.is_integer()):
-        return sympy.Integer(int(number))
-    return sympy.Integer(0) if source == 0 else parse_dim(source, symbols)
 
 
 def dump_task(task: Task) -> str:
