@@ -26,10 +26,11 @@ STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run"
 
 NON_FINITE = "non-finite-reference"
 UNKNOWN = frozenset({
-    "time-limit", "memory-limit", "crashed", "killed", "lost-before", "internal", NON_FINITE,
+    "time-limit", "memory-limit", "crashed", "killed", "lost-before", "internal", "untried-sizes", NON_FINITE,
 })  # fmt: skip
-"""Codes of findings that say nothing of the program: a limit ended its run, the worker or the verifier failed, or the
-reference has no numbers where they differ. It does not pass, and is not wrong either."""
+"""Codes of findings that say nothing of the program: a limit ended its run, the worker or the verifier failed, it
+changes at sizes where it could not be tried, or the reference has no numbers where they differ. It does not pass, and
+is not wrong either."""
 
 _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""

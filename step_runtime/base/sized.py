@@ -54,6 +54,20 @@ def value_of(form: Form, sizes: Sizes) -> Number:
     return number
 
 
+def _lost(count: Number, _: Number) -> Number:
+    return count
+
+
+def unfollowed(form: Form) -> Form:
+    """What follows from a form in a way that none describes."""
+    return (_lost, form, 0)
+
+
+def is_followed(form: Form) -> bool:
+    """Whether a form describes its value at all sizes."""
+    return not isinstance(form, tuple) or (form[0] is not _lost and all(map(is_followed, form[1:])))
+
+
 def names_in(form: Form) -> frozenset[str]:
     """The dims of a form."""
     if isinstance(form, tuple):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import add
 from typing import Any
 
+import sympy
+
 from step_runtime.base.errors import Diagnostic, Span, quantity
+from step_runtime.base.functions import Fn
+from step_runtime.base.sized import Form, Sized, names_in, unfollowed
 from step_runtime.language import hints
 from step_runtime.language.collector import DiagnosticCollector, InvalidCode, WalkEnded
 from step_runtime.language.expressions import Expressions, is_text
-from step_runtime.language.static_values import UNKNOWN, StreamRef, kind
+from step_runtime.language.static_values import UNKNOWN, Items, StreamRef, carries, is_sized, kind, length
 from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -22,6 +27,7 @@ class Evaluator(Expressions):
 
     def __init__(self, scope: Scope, limits: Limits, collector: DiagnosticCollector) -> None:
         super().__init__(scope, limits, collector)
+        self.turns: Form = 0
         self._results: tuple[StreamId, ...] = ()
         self._result_span: Span | None = None
 
@@ -124,14 +130,29 @@ class Evaluator(Expressions):
                 items = self.sequence(iterable)
                 if not items:
                     self.unread(target, target, *body)
-                for item in items:
-                    self.assign(target, item)
-                    self._block(body)
+                self._repeat(target, items, body)
             case ast.Return(value=ast.expr() as value):
                 self._return(value)
             case _:
                 message, hint = hints.statement(statement)
                 raise self.collector.invalid("statement", message, statement, hint)
+
+    def _repeat(self, target: ast.expr, items: Sequence[Any], body: Sequence[ast.stmt]) -> None:
+        """A loop. If sizes decide on its turns, only streams that each become themselves are followed through it."""
+        sized, before, outer = is_sized(items), dict(self.env), self.turns
+        self.turns = length(items) if sized else outer
+        for item in items:
+            self.assign(target, item)
+            self._block(body)
+        lost, self.turns = unfollowed(self.turns), outer
+        if not sized:
+            return
+        kept = all(self.env[name] is value for name, value in before.items() if isinstance(value, Fn | sympy.Expr))
+        if carries(body) or not kept:
+            self.counted(lost, 0)
+        for name, value in self.env.items():
+            if isinstance(value, int) and value is not before.get(name):
+                self.env[name] = Sized.of(value, lost)
 
     def _append(self, target: ast.Name, call: ast.Call) -> None:
         known = self.value(target)
@@ -143,6 +164,9 @@ class Evaluator(Expressions):
         if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
             raise self.collector.invalid("append", "append takes one value", call, f"write {target.id}.append(E0)")
         known.append(self.value(call.args[0]))
+        if isinstance(known, Items):
+            grown = (add, known.extent, 1) if is_sized(known) else len(known)
+            known.extent = unfollowed(self.turns) if names_in(self.turns) else grown
 
     def _return(self, value: ast.expr) -> None:
         result: Any = self.value(value)

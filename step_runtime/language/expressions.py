@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from functools import partial
-from operator import eq
+from functools import partial, reduce
+from operator import add, eq, floordiv, mul, sub
 from typing import Any
 
 import sympy
 
 from step_runtime.base.errors import RuleError, quantity
 from step_runtime.base.shapes import try_evaluate
-from step_runtime.base.sized import Condition, Sized, is_size
+from step_runtime.base.sized import Condition, Form, Sized, form_of, is_size, names_in, unfollowed
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.base.types import combine
 from step_runtime.language import hints
@@ -25,10 +25,13 @@ from step_runtime.language.static_values import (
     LARGEST_INT,
     SEQUENCE_BUILTINS,
     UNKNOWN,
+    Items,
     StreamRef,
     integer,
+    is_sized,
     is_unknown,
     kind,
+    length,
     too_large,
 )
 from step_runtime.primitives import PRIMITIVES, Partition, Primitive
@@ -111,7 +114,7 @@ class Expressions:
             message = f"expected a list or tuple, found {kind(value)}"
             raise self.collector.invalid("sequence", message, node, hints.not_a_sequence(value))
         self.spend(node, len(value))
-        return list(value)
+        return Items(value, length(value))
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Binds a name, or unpacks into several.
@@ -204,6 +207,7 @@ class Expressions:
             hint = f"write {quantity(len(value), 'name')}, one per value" if value else None
             raise self.collector.invalid("unpack", message, target, hint)
         self.spend(target, len(value))
+        self.counted(length(value), len(value))
         if starred:
             first, after = starred[0], len(parts) - 1 - starred[0]
             end = len(value) - after
@@ -213,12 +217,12 @@ class Expressions:
 
     def _elements(self, parts: Sequence[ast.expr]) -> list[Any]:
         values: list[Any] = []
+        count: Form = 0
         for part in parts:
-            if isinstance(part, ast.Starred):
-                values += self.sequence(part.value)
-            else:
-                values.append(self.value(part))
-        return values
+            items = self.sequence(part.value) if isinstance(part, ast.Starred) else [self.value(part)]
+            values += items
+            count = (add, count, length(items)) if is_sized(items) or names_in(count) else len(values)
+        return Items(values, count)
 
     def _comprehension(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> list[Any]:
         targets = [node for generator in generators for node in ast.walk(generator.target)]
@@ -240,13 +244,13 @@ class Expressions:
             where = first.ifs[0] if first.ifs else first.target
             hint = "pick the elements by index or slice, e.g. E2[:2]"
             raise self.collector.invalid("comprehension", "a comprehension cannot have a condition", where, hint)
-        values: list[Any] = []
         items = self.sequence(first.iter)
+        values = Items(extent=length(items) if not others else unfollowed(length(items)))
         if not items:
             self.unread(first.target, first.target, *others, element)
         for item in items:
             self.assign(first.target, item)
-            values += self._generate(element, others)
+            values.extend(self._generate(element, others))
         return values
 
     def _subscript(self, node: ast.Subscript) -> Any:
@@ -259,11 +263,17 @@ class Expressions:
         if isinstance(node.slice, ast.Slice):
             self.spend(node, len(value))
             parts = (node.slice.lower, node.slice.upper, node.slice.step)
-            bounds = [None if part is None else self._chosen(self._index(part)) for part in parts]
+            bounds = [None if part is None else self._index(part) for part in parts]
             if bounds[2] == 0:
                 raise self.collector.invalid("subscript", "a slice's step cannot be 0", node)
-            return value[slice(*bounds)]
-        index = self._chosen(self._index(node.slice))
+            for bound in bounds:
+                self._placed(bound, value)
+            found = value[slice(*bounds)]
+            forms = [length(value), *(form_of(bound) for bound in bounds if bound is not None)]
+            lost = next((unfollowed(form) for form in forms if names_in(form)), None)
+            return Items(found, lost) if isinstance(found, list) or lost else found
+        index = self._index(node.slice)
+        self._placed(index, value)
         if not -len(value) <= index < len(value):
             message = f"index {index} is out of range for {kind(value)}"
             raise self.collector.invalid("subscript", message, node, "indices count from 0")
@@ -283,8 +293,19 @@ class Expressions:
         """A value that the graph depends on; where it follows from sizes, that is a condition on them."""
         if not isinstance(value, Sized):
             return value
-        self.conditions.append(Condition(value.form, partial(eq, int(value))))
+        self.counted(value.form, int(value))
         return int(value)
+
+    def _placed(self, index: int | None, items: Sequence[Any]) -> None:
+        """The graph depends on the place of an index in a sequence."""
+        if index is not None:
+            self.counted(form_of(index), int(index))
+            self.counted((sub, length(items), form_of(index)), len(items) - index)
+
+    def counted(self, form: Form, value: int) -> None:
+        """The graph depends on a form."""
+        if names_in(form):
+            self.conditions.append(Condition(form, partial(eq, value)))
 
     # --- arithmetic ---
 
@@ -337,13 +358,21 @@ class Expressions:
                 "call", f"{name} takes no keyword arguments", node, f"write {name}(…) with positional arguments"
             )
         if name == "range":
-            return self._range(node, [self._chosen(self._index(arg)) for arg in args])
+            return self._range(node, [self._index(arg) for arg in args])
         sequences = [self.sequence(arg) for arg in args]
         if name == "zip":
-            return list(zip(*sequences, strict=False))
+            pairs = list(zip(*sequences, strict=False))
+            sized = any(map(is_sized, sequences))
+            count = reduce(lambda one, other: (min, one, other), map(length, sequences)) if sized else len(pairs)
+            self.counted(count, len(pairs))
+            return Items(pairs, count)
         if len(sequences) > 1 or (not sequences and name not in ("list", "tuple")):
             raise self.collector.invalid("call", f"{name} takes one sequence", node)
-        return SEQUENCE_BUILTINS[name](sequences[0] if sequences else [])
+        items = sequences[0] if sequences else []
+        found = SEQUENCE_BUILTINS[name](items)
+        if name == "len":
+            return Sized.of(found, length(items)) if is_sized(items) else found
+        return found if name == "tuple" and not is_sized(items) else Items(found, length(items))
 
     def _range(self, node: ast.Call, bounds: list[int]) -> list[int]:
         if not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
@@ -351,7 +380,16 @@ class Expressions:
         start, stop, step = (*bounds, 1) if len(bounds) == 2 else bounds if len(bounds) == 3 else (0, *bounds, 1)
         # Not `len`, which fails for more than 2**63 - 1.
         self.spend(node, max(0, -((start - stop) // step)))
-        return list(range(start, stop, step))
+        items = range(*(self._chosen(bound) for bound in (start, stop, step)))
+        if not any(isinstance(bound, Sized) for bound in bounds):
+            return Items(items)
+        first, every = form_of(start), form_of(step)
+        distance: Form = (sub, form_of(stop), first)
+        count = distance if every == 1 else (sub, 0, (floordiv, (sub, 0, distance), every))
+        self.counted(count, len(items))
+        # The last item has the largest distance from the first; what it decides, all of them do at larger sizes.
+        last: Form = (add, first, (mul, every, (sub, count, 1)))
+        return Items((Sized.of(item, last) for item in items), count)
 
     def _positional(self, node: ast.Call) -> list[ast.expr]:
         for arg in node.args:

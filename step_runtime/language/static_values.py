@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
 
 import sympy
 
 from step_runtime.base.errors import quantity
 from step_runtime.base.functions import Fn
-from step_runtime.base.sized import Sized, form_of
+from step_runtime.base.sized import Form, Sized, form_of, names_in
 from step_runtime.program.graph import StreamId
 
 LARGEST_INT = 2**63 - 1
@@ -40,6 +40,24 @@ class StreamRef:
         self.id = stream
 
 
+class Items(list[Any]):
+    """A list of the program; `extent` is the form of its length."""
+
+    def __init__(self, items: Iterable[Any] = (), extent: Form | None = None) -> None:
+        super().__init__(items)
+        self.extent: Form = len(self) if extent is None else extent
+
+
+def length(items: Sequence[Any]) -> Form:
+    """The form of a sequence's length."""
+    return items.extent if isinstance(items, Items) else len(items)
+
+
+def is_sized(items: Sequence[Any]) -> bool:
+    """Whether a sequence's length follows from sizes."""
+    return bool(names_in(length(items)))
+
+
 class _Unknown:
     """The value of a wrong expression: its uses are not reported again."""
 
@@ -50,7 +68,7 @@ UNKNOWN = _Unknown()
 def kind(value: Any) -> str:
     """A description of the kind of a value."""
     if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} of {quantity(len(value), 'value')}"
+        return f"a {'tuple' if isinstance(value, tuple) else 'list'} of {quantity(len(value), 'value')}"
     if isinstance(value, Fn):
         return f"the function {value.label}"
     if isinstance(value, int | sympy.Integer):
@@ -89,6 +107,26 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
 }
 """The operators of the language on ints."""
+
+
+def carries(body: Sequence[ast.stmt]) -> bool:
+    """Whether a loop's body hands on what it binds from one name to another, so that turns differ."""
+    bound = {node.id for statement in body for node in ast.walk(statement) if _stores(node)}
+    sources: dict[str, set[str]] = {}
+    carried: set[str] = set()
+    for statement in body:
+        for part in [statement, *(node for node in ast.walk(statement) if isinstance(node, ast.stmt))][1:]:
+            own = list(ast.iter_child_nodes(part)) if isinstance(part, ast.For) else [part]
+            nodes = [node for each in own if not isinstance(each, ast.stmt) or each is part for node in ast.walk(each)]
+            read = {node.id for node in nodes if isinstance(node, ast.Name) and not _stores(node)} & bound
+            carried |= read - sources.keys()
+            taken = set[str]().union(*(sources.get(name, {name}) for name in read))
+            sources |= {node.id: taken for node in nodes if _stores(node)}
+    return any(sources.get(name, set()) - {name} for name in carried)
+
+
+def _stores(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def integer(op: ast.operator, left: int, right: int) -> int:

@@ -47,13 +47,23 @@ class Rules:
 
     def require(self, dim: Dim, test: Callable[[Number], bool] = is_size) -> None:
         """Notes that a dim has to be a size wherever the types hold, or to meet another test."""
-        known = test is is_size and isinstance(dim, sympy.Symbol)
-        if self.conditions is not None and dim.free_symbols and not known and not any(map(is_routed, dim.free_symbols)):
+        if self.conditions is None or (test is is_size and _always_size(dim)):
+            return
+        if dim.free_symbols and not any(map(is_routed, dim.free_symbols)):
             self.conditions.append(Condition(dim, test))
 
     def conversions(self, wanted: DType, held: DType) -> str:
         """For hints: the functions that convert one type to another."""
         return " or ".join(fn.label for fn in self.fns if (fn.input, fn.output, fn.stateful) == (held, wanted, False))
+
+
+def _always_size(dim: Dim) -> bool:
+    """Whether a dim is a size whatever those of its symbols are: a sum of products of them."""
+    if isinstance(dim, sympy.Add | sympy.Mul):
+        return all(map(_always_size, dim.args))
+    if isinstance(dim, sympy.Pow):
+        return bool(dim.exp.is_Integer and dim.exp > 0) and _always_size(dim.base)
+    return isinstance(dim, sympy.Symbol) or bool(dim.is_Integer and dim > 0)
 
 
 @dataclass

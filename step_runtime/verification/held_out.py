@@ -22,7 +22,7 @@ from step_runtime.base.errors import UNKNOWN, Diagnostic, RunError, TaskError
 from step_runtime.execution.invocation import BeforeRun
 from step_runtime.execution.number_formats import exact
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.held_out_sizes import KINDS, held_out_sets
+from step_runtime.tasks.sizes import KINDS, held_out_sets
 from step_runtime.tasks.task import Task
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.instance import TaskInstance

@@ -71,6 +71,7 @@ class TaskInstance:
         self._before_run = before_run
         self._widen = snippets.widening(float64=dtype == torch.float64, formats=task.names_formats)
         self._sampled: dict[int, dict[str, Data]] = {}
+        self._references: dict[int, list[Data]] = {}
         self._input_data: dict[str, Any] = {}
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
@@ -310,6 +311,13 @@ class TaskInstance:
         ones = torch.randint(least, most + 1, shape[:-1], generator=generator)
         places = torch.rand(shape, dtype=self.dtype, generator=generator).argsort(-1).argsort(-1)
         return (places < ones.unsqueeze(-1)).to(self.dtype)
+
+    def sampled_reference(self, seed: int) -> tuple[dict[str, Data], list[Data]]:
+        """The inputs of `sample_inputs`, and the reference outputs for them, which are computed once."""
+        inputs = self.sample_inputs(seed)
+        if seed not in self._references:
+            self._references[seed] = self.reference()
+        return inputs, self._references[seed]
 
     def reference(self) -> list[Data]:
         """The reference outputs for the inputs sampled last, one tuple of tensors per output.

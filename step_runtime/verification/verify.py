@@ -2,7 +2,8 @@
 
 Two verifiers: the affine rule on the graph, and the simulated outputs against the task's PyTorch reference,
 at every set of sizes and seed, in float64 on both sides. A program that passes is also run at one set of sizes beyond
-the task's own, if its code allows one, and, if it computes with dims, at two that are drawn for it (`further_sizes`).
+the task's own, if its code allows one, and, if it computes with sizes, at two that are drawn for it (`tasks.sizes`) and
+wherever it changes (`changes`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from random import Random
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -29,20 +29,19 @@ from step_runtime.base.errors import (
     describe_error,
     out_of_memory,
 )
-from step_runtime.base.sized import names_in
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.model import estimate
 from step_runtime.cost.operations import OperationCounter
-from step_runtime.execution.applier import Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
 from step_runtime.language.canonical import Description
 from step_runtime.language.parser import Source, evaluate, read
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.program.printer import print_primitive
-from step_runtime.tasks.further_sizes import further_sets
 from step_runtime.tasks.scope import Scope
+from step_runtime.tasks.sizes import further_sets
 from step_runtime.tasks.task import Task
+from step_runtime.verification.changes import Changes
 from step_runtime.verification.check import Checked, check_program, infer_types
 from step_runtime.verification.compare import mismatch
 from step_runtime.verification.exact.proof import ExactVerdict, Prover
@@ -59,8 +58,10 @@ _TORCH = threading.RLock()
 _RANDOM = "a function of the task uses random numbers"
 _DRAWN = 2
 """Sets of sizes drawn for a program: of two dims of 24 sizes each, a formula meets the second at both in 1 of 576."""
-_COLLECTED = 2**22
-"""Bytes of the data at drawn sizes from which it is collected when it is dropped."""
+_CHANGES = 32
+"""Sets of sizes at which a program is tried because it changes there."""
+_COLLECTED = 2**19
+"""Numbers of a task's tensors from which they are collected when they are dropped: instances are part of cycles."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
@@ -101,11 +102,9 @@ class Verifier:
         self._input = ""
         with _TORCH:
             self._instances = instances(task, dtype=dtype, before_run=before_run and self._announce)
-        self._references: WeakKeyDictionary[TaskInstance, dict[int, list[Data]]] = WeakKeyDictionary()
         self._counters: dict[int, OperationCounter] = {}
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
-        self._drawn: tuple[str, list[TaskInstance]] = ("", [])
         self._provers: dict[int, Prover] = {}
 
     @property
@@ -155,13 +154,13 @@ class Verifier:
             own = list(self._checked(source, self._instances))
             if any(each.found for each in own):
                 return None
-            places = [*self._instances, *self._beyond_own(own)]
-            for instance, checked in zip(places, self._checked(source, places), strict=True):
+            beyond = self._places_beyond(source, own, Changes(self.task, self._instances[0].sizes))
+            for place, checked in chain(zip(self._instances, own, strict=True), beyond):
                 if checked.found:
                     return None
                 for seed in self._seeds:
-                    if self._run_all([instance], [checked], [seed]) is not None:
-                        return explain_values(checked.program, checked.types, instance, seed, f"at {instance.place}")
+                    if self._run_all([place], [checked], [seed]) is not None:
+                        return explain_values(checked.program, checked.types, place, seed, f"at {place.place}")
         return None
 
     def _found(self, text: str) -> list[Diagnostic]:
@@ -178,30 +177,41 @@ class Verifier:
         return found_beyond or (self._stress(source, checked[0]) if self.task.stress else [])
 
     @cached_property
-    def _varying(self) -> set[str]:
-        """The dims whose sizes differ between the sets."""
-        own = [instance.sizes for instance in self._instances]
-        return {name for name in own[0] if len({sizes.get(name) for sizes in own}) > 1}
-
-    @cached_property
     def _further(self) -> list[TaskInstance]:
         """The task at a set of sizes beyond its own; empty if its code runs at none."""
         return self._defined(further_sets(self.task))
 
-    def _beyond_own(self, checked: Sequence[Checked]) -> Iterator[TaskInstance]:
-        """The task at the sizes beyond its own at which a program is tried, those that are drawn for it last."""
-        yield from self._further
-        if not any(names_in(each.form) & self._varying for one in checked for each in one.conditions):
-            return
-        drawn_for = "\n".join(one.key for one in checked)
-        if self._drawn[0] != drawn_for:
-            kept, self._drawn = sum(each.kept for each in self._drawn[1]), ("", [])
-            if kept > _COLLECTED:
-                gc.collect()  # instances are part of cycles
-            random = Random(f"{self.task.statement}\n{drawn_for}")
-            drawn = [self._defined(further_sets(self.task, random)) for _ in range(_DRAWN)]
-            self._drawn = drawn_for, [*chain(*drawn)]
-        yield from self._drawn[1]
+    def _places_beyond(
+        self, source: Source, own: Sequence[Checked], changes: Changes
+    ) -> Iterator[tuple[TaskInstance, Checked]]:
+        """Where a program that passes at the task's own sizes is tried next, and the program checked there.
+
+        The first is a set beside the own ones. A program that computes with sizes is also tried at sets that are drawn
+        for it, and at those at which it changes, as far as the conditions of its graphs up to there show them.
+        """
+        places, known = [*self._further], [*own]
+        computes = any(changes.concern(one.conditions) for one in own)
+        if computes:
+            random = Random("\n".join([self.task.statement, *(one.key for one in own)]))
+            places += chain(*(self._defined(further_sets(self.task, random)) for _ in range(_DRAWN)))
+        for place, one in zip(self._instances, own, strict=True):
+            changes.tried(place.sizes, one.conditions)
+        for place in chain(places, self._changed(changes) if computes else ()):
+            (checked,) = self._checked(source, [place], known)
+            known += [] if any(checked is one for one in known) else [checked]
+            yield place, checked
+            changes.tried(place.sizes, checked.conditions)
+
+    def _changed(self, changes: Changes) -> Iterator[TaskInstance]:
+        """The task at the sizes at which a program changes."""
+        for _ in range(_CHANGES):
+            sizes = changes.next()
+            if sizes is None:
+                return
+            yield from self._defined(iter([sizes]))
+            if changes.numbers(sizes) > _COLLECTED:
+                gc.collect()
+        changes.untried = f"the program changes at more than {_CHANGES} sets of sizes"
 
     def _defined(self, sets: Iterator[dict[str, int]]) -> list[TaskInstance]:
         """The task at the first of the sets at which its code runs; empty if there is none."""
@@ -210,8 +220,7 @@ class Verifier:
             try:
                 before_run = self._before_run and self._announce
                 instance = TaskInstance(self.task, sizes, dtype=self._dtype, before_run=before_run)
-                instance.sample_inputs(self._seeds[0])
-                self._references[instance] = {self._seeds[0]: instance.reference()}
+                instance.sampled_reference(self._seeds[0])
             except (TaskError, RunError):
                 continue
             return [instance]
@@ -219,19 +228,22 @@ class Verifier:
 
     def _beyond(self, source: Source, own: Sequence[Checked]) -> list[Diagnostic]:
         """What is wrong with a program that passes at the task's own sizes, at those beyond them."""
+        changes = Changes(self.task, self._instances[0].sizes)
         with _TORCH:
-            for instance in self._beyond_own(own):
-                (checked,) = self._checked(source, [instance], own)
-                if checked.found:
-                    found = [each for each in checked.found if each.stage != "limits"]
-                else:
-                    failure = self._result([instance], [checked], self._seeds[:1])
-                    found = [failure] if failure is not None and failure.code not in _NOT_OF_PROGRAMS else []
+            for number, (place, checked) in enumerate(self._places_beyond(source, own, changes)):
+                found = checked.found
+                if not found:
+                    failure = self._result([place], [checked], self._seeds[:1])
+                    found = [] if failure is None or failure.code == "task-function" else [failure]
+                if found and (found[0].stage == "limits" or found[0].code in UNKNOWN):
+                    if number < len(self._further) + _DRAWN:
+                        continue  # these sizes were not chosen for what the program does there
+                    return [_untried(f"the program changes at {place.place}, where it {found[0].message}")]
                 if found:
-                    where = f"at {instance.place}"
+                    where = f"at {place.place}"
                     details = [(*each.details, *([] if each.stage in ("run", "value") else [where])) for each in found]
                     return [replace(each, details=(*d, _BEYOND)) for each, d in zip(found, details, strict=True)]
-        return []
+        return [_untried(changes.untried)] if changes.untried else []
 
     def exact(self, text: str) -> ExactVerdict | None:
         """The answer of exact arithmetic for a passing program, at the task's own sizes; None for a failing program.
@@ -332,10 +344,7 @@ class Verifier:
         return check_program(source, place.scope, self.limits, self._dtype.itemsize)
 
     def _run(self, instance: TaskInstance, checked: Checked, seed: int) -> Diagnostic | None:
-        inputs, references = instance.sample_inputs(seed), self._references.setdefault(instance, {})
-        if seed not in references:
-            references[seed] = instance.reference()
-        reference = references[seed]
+        inputs, reference = instance.sampled_reference(seed)
         where = f"at {instance.place}, seed {seed}"
         instance.applier.deadline = Deadline.after(self.limits.seconds)
         try:
@@ -364,6 +373,11 @@ class Verifier:
         op = described.program.nodes[index].op
         if op.functions():
             self._announce(print_primitive(op), described.nodes[index])
+
+
+def _untried(message: str) -> Diagnostic:
+    hint = "write it without sizes, or so that it is the same for all of them"
+    return Diagnostic("run", "untried-sizes", message, None, (_BEYOND,), hint)
 
 
 def verify(

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from step_runtime import Task, loads_task
-from step_runtime.tasks.further_sizes import further_sets
+from step_runtime.tasks.sizes import further_sets
 
 
 def task(dims: str, sizes: str = "{}", reference: str = "input_data['X']") -> Task:

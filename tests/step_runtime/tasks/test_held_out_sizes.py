@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from step_runtime import Task, loads_task
-from step_runtime.tasks.held_out_sizes import KINDS, held_out_sets
+from step_runtime.tasks.sizes import KINDS, held_out_sets
 
 
 def task(dims: str, sizes: str) -> Task:
