@@ -22,7 +22,7 @@ from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.files import open_growing, replacing
 from pipeline.base.redaction import redacted
 from pipeline.base.text import first_line
-from pipeline.record.artifacts import download
+from pipeline.record.artifacts import download, listed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -118,9 +118,9 @@ def read_attempts(client: MlflowClient, run_id: str, folder: Path | None = None)
     """
     with tempfile.TemporaryDirectory() as scratch:
         place = folder or Path(scratch)
-        for item in client.list_artifacts(run_id):
-            if item.path in FOLDERS:
-                download(client, run_id, item.path, place)
+        for path in listed(client, run_id):
+            if path in FOLDERS:
+                download(client, run_id, path, place)
         try:
             return AttemptLog(attempt for _, attempt in read_folder(place))
         except UsageError as error:

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -21,11 +21,17 @@ from typing import Any
 import cloudpickle
 import dspy
 
+from optimizers.errors import one_line
 from optimizers.metering import replace_lms
+from pipeline.base.redaction import without_secrets
+
+logger = logging.getLogger(__name__)
 
 NAME = "program"
-SECRETS = ("api_key", "api_base", "base_url", "headers", "extra_headers")
+SECRETS = ("api_key", "headers", "extra_headers")
 """Settings of an LM that are not recorded."""
+ADDRESSES = ("api_base", "base_url")
+"""Settings of an LM that are recorded without a password."""
 
 _PLAIN = {str: "string", bool: "boolean", int: "long", float: "double"}
 
@@ -63,11 +69,13 @@ def log_model(
 def save_program(
     program: dspy.Module, folder: Path, model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> None:
-    """Writes a program as a model that can be loaded with DSPy alone: classes of the user's own files are within.
+    """Writes a program as a model that DSPy and MLflow alone can serve: classes of the user's own files are within.
 
-    Its LMs have neither key nor address. `inputs` and `outputs` are those of an example.
+    It is served with DSPy's LM and adapter of now, the LM without its key. `inputs` and `outputs` are of an example.
     """
     from mlflow.models import ModelSignature
+
+    from pipeline.record import served
 
     plain = all(isinstance(value, str | int | float | bool | list | dict) for value in inputs.values())
     described: dict[str, Any] = (
@@ -75,20 +83,40 @@ def save_program(
     )
     if plain and described:
         described["input_example"] = dict(inputs)
-    twin = replace_lms(program, _without_secrets)
-    with _by_value(twin):
+    twin, settings = replace_lms(program, _without_secrets), dspy.settings
+    lm, adapter = settings.lm and _without_secrets(settings.lm), copy.copy(settings.adapter)
+    if adapter is not None:
+        adapter.callbacks = []
+    parts = [*(part for _, part in twin.named_sub_modules()), adapter, lm, getattr(lm, "engine", None)]
+    with _by_value([served, *(module for part in parts for module in _own_modules(type(part)))]):
         write_model(twin, folder, model, **described)
+        used = {"lm": lm, "adapter": adapter}
+        kept = {name: value for name, value in used.items() if value is not None and _is_picklable(name, value)}
+        schema = described["signature"].outputs if described else None
+        content = cloudpickle.dumps(served.ServedProgram(twin, kept, schema))
+    (folder / "data" / "model.pkl").write_bytes(content)
 
 
-def write_model(program: dspy.Module, folder: Path, model: Any, **described: Any) -> None:
+def _is_picklable(name: str, value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception as error:
+        logger.warning("the model has no %s, which cannot be pickled: %s", name, one_line(error))
+        return False
+    return True
+
+
+def write_model(
+    program: dspy.Module, folder: Path, model: Any, requirements: Sequence[str] = (), **described: Any
+) -> None:
     """Writes a program as a model of MLflow's DSPy flavor, without DSPy's settings here."""
     logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
-    requirements = [f"dspy=={metadata.version('dspy')}"]
+    needed = [f"dspy=={metadata.version('dspy')}", *requirements]
     with warnings.catch_warnings(), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
         warnings.simplefilter("ignore")  # MLflow warns about its own type hints
         import mlflow.dspy
 
-        mlflow.dspy.save_model(program, str(folder), mlflow_model=model, pip_requirements=requirements, **described)
+        mlflow.dspy.save_model(program, str(folder), mlflow_model=model, pip_requirements=needed, **described)
 
 
 def _schema(fields: Mapping[str, Any]) -> Any:
@@ -102,16 +130,19 @@ def _schema(fields: Mapping[str, Any]) -> Any:
 
 def _without_secrets(lm: dspy.BaseLM) -> dspy.BaseLM:
     twin = copy.copy(lm)
-    twin.kwargs = {name: value for name, value in lm.kwargs.items() if name not in SECRETS}
-    twin.history = []
+    twin.kwargs = {
+        name: without_secrets(value) if name in ADDRESSES and isinstance(value, str) else value
+        for name, value in lm.kwargs.items()
+        if name not in SECRETS
+    }
+    twin.history, twin.callbacks = [], []
     return twin
 
 
 @contextmanager
-def _by_value(program: dspy.Module) -> Iterator[None]:
-    """Pickles classes and functions of the program's own modules by value: elsewhere they cannot be imported."""
-    own = {module for _, part in program.named_sub_modules() for module in _own_modules(type(part))}
-    new = [module for module in own if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+def _by_value(modules: Sequence[ModuleType]) -> Iterator[None]:
+    """Pickles classes and functions of modules by value: elsewhere they cannot be imported."""
+    new = [module for module in set(modules) if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in new:
         cloudpickle.register_pickle_by_value(module)
     try:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+from contextlib import suppress
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,8 @@ import dspy
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent, read_program
 from pipeline.base.errors import UsageError
-from pipeline.base.text import first_line
 from pipeline.lms.factory import make_lm
-from pipeline.record import logged_models, store
+from pipeline.record import artifacts, logged_models, store
 
 FILE = "compiled.json"
 SCHEMES = ("models:/", "runs:/")
@@ -63,16 +64,9 @@ def fetch_program(path_or_address: str | Path) -> SavedProgram:
     address = str(path_or_address)
     if not address.startswith(SCHEMES):
         return read_program(path_or_address)
-    store.open_store()
-    from mlflow.artifacts import download_artifacts
-    from mlflow.exceptions import MlflowException
-
+    client, _ = store.open_store()
     with tempfile.TemporaryDirectory() as scratch:
-        uri = store.store_uri()
-        try:
-            path = Path(download_artifacts(address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
-        except (MlflowException, OSError) as error:
-            raise UsageError(f"{address}: cannot read the program: {first_line(error)}") from None
+        path = artifacts.fetch(client, address, Path(scratch))
         file = path / FILE if path.is_dir() else path
         if not file.is_file():
             raise UsageError(f"{address}: expected the model of a compiled program, with the file {FILE}")
@@ -92,5 +86,8 @@ def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str:
 
 def _save(program: Path, folder: Path, model: Any) -> None:
     """Writes the model's folder: MLflow's files, and the program's file, the only one that `load_program` reads."""
-    logged_models.write_model(make_agent(read_program(program), str(program)), folder, model)
+    own = "adaptive-step[pipeline]"  # the agent's classes
+    with suppress(PackageNotFoundError):  # a checkout that is not installed
+        own += f"=={version('adaptive-step')}"
+    logged_models.write_model(make_agent(read_program(program), str(program)), folder, model, [own])
     shutil.copy(program, folder / FILE)

@@ -12,8 +12,9 @@ from pipeline.base.text import path_of
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.record import store
+from pipeline.record.artifacts import listed, read_text
 from pipeline.record.request import parse_experience
-from pipeline.record.resume import find_run, read_text
+from pipeline.record.resume import find_run
 
 
 def origin_in(run: str, task: Task, text: str, language: str | None) -> Origin:
@@ -63,8 +64,8 @@ def _is_simplified(client: Any, run_id: str, entry: Entry, text: str, language: 
 
 def _prompt(client: Any, run_id: str, iteration: int) -> str | None:
     """The digest of an iteration's prompt; None for a record without it."""
-    for item in client.list_artifacts(run_id, "iterations"):
-        if item.path.rpartition("/")[2].startswith(f"{iteration + 1:02d}_"):
-            text = read_text(client, run_id, f"{item.path}/prompt.yaml")
+    for path in listed(client, run_id, "iterations"):
+        if path.rpartition("/")[2].startswith(f"{iteration + 1:02d}_"):
+            text = read_text(client, run_id, f"{path}/prompt.yaml")
             return text and hashlib.sha256(text.encode()).hexdigest()
     return None

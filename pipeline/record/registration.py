@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import dspy
@@ -47,15 +46,7 @@ def in_store(uri: str) -> Iterator[None]:
             os.environ["MLFLOW_TRACKING_URI"] = before
 
 
-@dataclass(frozen=True)
-class Registered:
-    """The registered objects, by address."""
-
-    model: str
-    prompts: tuple[str, ...]
-
-
-def register(client: Any, run_id: str, model_id: str, program: dspy.Module, name_and_alias: str) -> Registered:
+def register(client: Any, run_id: str, model_id: str, program: dspy.Module, name_and_alias: str) -> None:
     """Registers the program, which is logged as the model `model_id` of a run, and its prompts under a name.
 
     `name_and_alias` is `NAME` or `NAME@ALIAS`; an alias moves to the new versions. Prompts are those of the adapter
@@ -70,11 +61,12 @@ def register(client: Any, run_id: str, model_id: str, program: dspy.Module, name
     version = client.create_model_version(name, f"models:/{model_id}", run_id=run_id, model_id=model_id).version
     if alias:
         client.set_registered_model_alias(name, alias, version)
-    prompts = [
-        _register_prompt(client, run_id, f"{name}.{_UNNAMEABLE.sub('_', predictor)}", template, alias)
-        for predictor, template in templates(program).items()
-    ]
-    return Registered(f"models:/{name}/{version}", tuple(prompts))
+    for predictor, template in templates(program).items():
+        prompt_name = f"{name}.{_UNNAMEABLE.sub('_', predictor)}"
+        prompt = client.register_prompt(prompt_name, template)
+        client.link_prompt_version_to_run(run_id, prompt)
+        if alias:
+            client.set_prompt_alias(prompt_name, alias, prompt.version)
 
 
 def templates(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
@@ -113,11 +105,3 @@ def _trouble(template: list[dict[str, str]], fields: Collection[str]) -> str | N
     if others := prompt.variables - set(fields):
         return f"its text has {', '.join(sorted(others))} in double braces, which MLflow takes for variables"
     return None
-
-
-def _register_prompt(client: Any, run_id: str, name: str, template: list[dict[str, str]], alias: str) -> str:
-    prompt = client.register_prompt(name, template)
-    client.link_prompt_version_to_run(run_id, prompt)
-    if alias:
-        client.set_prompt_alias(name, alias, prompt.version)
-    return f"prompts:/{name}/{prompt.version}"

@@ -8,7 +8,6 @@ since; its `attempts.jsonl.gz` hold every answer; its `experience.json`, once it
 from __future__ import annotations
 
 import json
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
 from pipeline.languages.language import Task
 from pipeline.record import store
+from pipeline.record.artifacts import read_text
 from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience
 from step_runtime.base.errors import describe_error
 
@@ -165,14 +165,6 @@ def finished_tokens(text: str) -> tuple[str, int]:
         hint = f"finish it with --resume {run.info.run_id}"
         raise UsageError(f"--match-tokens: run {_label(run)} has not finished; {hint}, or give another run")
     return run.info.run_id, int(tokens)
-
-
-def read_text(client: MlflowClient, run_id: str, name: str) -> str | None:
-    """The text of an artifact; None if there is none of the name."""
-    if name not in [item.path for item in client.list_artifacts(run_id, name.rpartition("/")[0] or None)]:
-        return None
-    with tempfile.TemporaryDirectory() as scratch:
-        return Path(client.download_artifacts(run_id, name, scratch)).read_text(encoding="utf-8")
 
 
 def find_run(client: MlflowClient, experiment: str, text: str, option: str = "--resume", files: bool = False) -> Run:

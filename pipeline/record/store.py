@@ -32,6 +32,7 @@ from pipeline.base.paths import MLRUNS, shown
 from pipeline.base.redaction import redacted, redacted_value, without_secrets
 from pipeline.base.text import first_line, visible
 from pipeline.record import experiment_view
+from pipeline.record.artifacts import own_place, own_run
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -147,6 +148,7 @@ def _experiment(client: MlflowClient) -> str:
         except MlflowException:  # another machine may have created it
             if not (experiment := client.get_experiment_by_name(EXPERIMENT)):
                 raise
+    own_place(store_uri(), experiment.artifact_location)
     # It may be of an earlier version; a person may have edited its description.
     if experiment.tags.get(experiment_view.TAG) != experiment_view.VIEW:
         client.set_experiment_tag(experiment.experiment_id, experiment_view.TAG, experiment_view.VIEW)
@@ -272,12 +274,15 @@ def _mark_killed_runs(client: MlflowClient) -> None:
             continue
         try:
             _pack(left)
-        except UNREADABLE as error:
+            known = _is_known(client, left.name)
+            if known:
+                own_run(client, left.name)
+        except (*UNREADABLE, UsageError) as error:
             aside = _set_aside(left, "unreadable")
-            message = f"the files of a killed run cannot be read, and were moved to {aside}: {first_line(error)}"
+            message = f"the files of a killed run cannot be recorded, and were moved to {aside}: {first_line(error)}"
             warnings.warn(message, stacklevel=2)
             continue
-        if _is_known(client, left.name) and not _mark_killed(client, left):
+        if known and not _mark_killed(client, left):
             aside = _set_aside(left, "superseded")
             message = f"run {left.name[:8]}, which was killed here, was taken over; its files were moved to {aside}"
             warnings.warn(message, stacklevel=2)

@@ -28,7 +28,7 @@ from pipeline.base.text import name_of
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.record import store
-from pipeline.record.artifacts import download
+from pipeline.record.artifacts import download, listed
 from pipeline.record.attempts import read_folder
 from pipeline.record.resume import ID_PREFIX, all_runs, matches
 from pipeline.record.run_tree import nested_runs
@@ -247,7 +247,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
     """The run, labelled with its name; None if it has no answers."""
     run_id = run.info.run_id
     with tempfile.TemporaryDirectory() as scratch:
-        known = client.list_artifacts(run_id)
+        known = listed(client, run_id)
         folder = download(client, run_id, "", Path(scratch)) if known else Path(scratch)
         attempts, labels = _attempts(folder, run.data.params.get("temperatures", ""))
         before = _overhead(folder / "overhead.json")

@@ -158,4 +158,4 @@ def test_a_command_downloads_a_model_once(
     argv = ["--program", address, "--samples", "1", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
     assert run_command(evaluate.NAME, evaluate.main, argv) == 0
     assert json.loads(capsys.readouterr().out)["program"] == address
-    assert downloaded == [address]
+    assert len(downloaded) == 1

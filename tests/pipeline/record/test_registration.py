@@ -17,7 +17,6 @@ from pipeline.record import store
 from pipeline.record.registration import templates
 from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_program import learn, shown_two
-from tests.support.scripted_runs import RIGHT
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
@@ -48,7 +47,7 @@ def test_an_alias_names_the_latest_program_of_the_command(
         assert load_program(address, lm=dspy.LM("s", engine=Engine(), cache=False)).proposer.predict.demos
     prompt: Any = client.load_prompt("prompts:/doubler.proposer.predict@best")
     assert prompt.variables == {"task"}
-    assert any(RIGHT in message["content"] for message in prompt.template if message["role"] == "assistant")
+    assert any("step.Map(fn=fn)" in message["content"] for message in prompt.template if message["role"] == "assistant")
     linked = client.get_run(version.run_id).data.tags["mlflow.linkedPrompts"]
     assert "doubler.proposer.predict" in linked
 
