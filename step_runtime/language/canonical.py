@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from step_runtime.base.syntax import BUILTINS, parse_python
-from step_runtime.language.expressions import WORDS, is_text
+from step_runtime.language.evaluator import WORDS, is_text
 from step_runtime.language.parser import read
 from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.printer import print_primitive

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 
 from step_runtime.base.errors import Diagnostic, Span
 from step_runtime.base.syntax import HUGE_INT, parse_python
-from step_runtime.language.collector import DiagnosticCollector
-from step_runtime.language.evaluator import Evaluator
-from step_runtime.language.expressions import is_text
+from step_runtime.language.evaluator import DiagnosticCollector, Evaluator, is_text
 from step_runtime.language.static_values import LARGEST_INT, too_large
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
