@@ -4,14 +4,15 @@
 tasks and programs.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pipeline.base.errors import Exit, start
-from pipeline.base.files import writable_file, write_text
+from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.files import writable_file
 from pipeline.base.settings import Config, Positive, option
-from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.options import Parser, output_option
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.language"
@@ -37,10 +38,7 @@ class LanguageOptions(Config):
     name: str = option(..., "the language's name: lower-case letters, digits and hyphens", "NAME", positional=True)
     output: str | None = output_option("with `new`, the folder to write (default: NAME-language)", "DIR", None)
     seconds: Positive = option(10.0, "with `check`, processor time of a verdict", "SECONDS")
-    junit: str | None = option(
-        None, "with `check`, also write JUnit XML, a test case for each case", "FILE", check=writable_file
-    )
-    as_json: Json = False
+    junit: str | None = option(None, "with `check`, also write JUnit XML", "FILE", check=writable_file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,26 +49,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.action == "new":
         return _new(options)
 
-    from pipeline.actions.check_language import Kit
-    from pipeline.cli.conformance import as_text, junit_report
+    try:
+        import pytest
+    except ModuleNotFoundError:
+        raise UsageError("`check` runs pytest, which is not installed: pip install pytest") from None
+    from pipeline.actions.conformance import Kit, Subject
 
-    report = Kit(options.name, options.seconds).run()
-    if options.junit is not None:
-        write_text(Path(options.junit), junit_report(report))
-    print(report.text() if options.as_json else as_text(report))
-    return Exit.OK if report.passed else Exit.NO
+    subject = Subject.of(options.name, options.seconds)
+    report = [] if options.junit is None else [f"--junit-xml={options.junit}"]
+    quiet = ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(Path.cwd()), "--tb=line", "-v"]
+    ended = pytest.main([*quiet, *report, "--pyargs", Kit.__module__], plugins=[Kit(subject)])
+    return Exit.OK if ended == pytest.ExitCode.OK else Exit.NO
 
 
 def _new(options: LanguageOptions) -> int:
     from pipeline.actions.new_language import write_skeleton
-    from pipeline.base.language_outputs import LanguageNewOutput
     from pipeline.base.paths import shown
 
     folder = Path(options.output or f"{options.name}-language")
     files = write_skeleton(options.name, folder)
-    if options.as_json:
-        print(LanguageNewOutput(language=options.name, files=tuple(map(str, files))).text())
-        return Exit.OK
     print(*map(shown, files), sep="\n")
     print(f"\nnext: pip install -e {shown(folder)} && python -m {NAME} check {options.name}")
     return Exit.OK

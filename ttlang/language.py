@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.base.errors import UsageError
-from pipeline.languages import Diagnostic, Language, TaskError, TextTask, Verdict, read_text_task
+from pipeline.languages import Diagnostic, Language, TaskError, TextTask, Verdict, fenced_blocks, read_text_task
 from ttlang import allowed
 
 REVISION = "1"
 """Of this adapter; a new one voids verdicts that are kept."""
 TILE = 32
 _KEYS: Mapping[str, type] = {"goal": str, "inputs": dict, "outputs": dict, "sizes": list, "reference": str}
-_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 class TTLang(Language):
@@ -54,9 +53,8 @@ class TTLang(Language):
     def extract(self, answer: str) -> str:
         """The last fenced block with an operation, else the last one; without a fence, the text from an import on."""
         answer = answer.replace("\r\n", "\n")
-        fenced = _FENCE.findall(answer)
-        if fenced:
-            return str(next((each for each in reversed(fenced) if "ttl.operation" in each), fenced[-1])).strip() + "\n"
+        if fenced := fenced_blocks(answer):
+            return next((each for each in reversed(fenced) if "ttl.operation" in each), fenced[-1]).strip() + "\n"
         start = re.search(r"^(?:import ttl\b|@ttl\.operation)", answer, re.MULTILINE)
         return answer[start.start() if start else 0 :].strip() + "\n"
 

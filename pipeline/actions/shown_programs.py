@@ -1,10 +1,11 @@
-"""The tasks and programs that a language shows its conformance kit, `check_language`.
+"""The tasks and programs that a language shows its conformance kit, `conformance`.
 
 Programs lie below the language's folder at the path of their task, with any suffix:
 
     oracles/TASK                right programs, one for every task
     near-misses/STAGE/TASK      wrong programs, by the stage at which they fail
-    same/TASK                   programs that mean the same as the oracle, written otherwise
+    same/TASK                   programs with the oracle's meaning and key: other names, another order
+    also/TASK                   right programs with another key than the oracle's
     attacks/WHAT/TASK           programs that try what they must not; CANARY stands for the path of a file of the user's
 """
 
@@ -36,13 +37,14 @@ class Shown:
     oracles: list[Program] = field(default_factory=list)
     near_misses: list[Program] = field(default_factory=list)
     same: list[Program] = field(default_factory=list)
+    also: list[Program] = field(default_factory=list)
     attacks: list[Program] = field(default_factory=list)
     wrong: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def programs(self) -> list[Program]:
         """All of them."""
-        return [*self.oracles, *self.near_misses, *self.same, *self.attacks]
+        return [*self.oracles, *self.near_misses, *self.same, *self.also, *self.attacks]
 
 
 def read_shown(language: Language) -> Shown:
@@ -61,6 +63,7 @@ def read_shown(language: Language) -> Shown:
             shown.wrong.append((f"tasks/{place}", str(error)))
     shown.oracles = [*_programs(language, "oracles", "", shown)]
     shown.same = [*_programs(language, "same", "", shown)]
+    shown.also = [*_programs(language, "also", "", shown)]
     for kind, programs in (("near-misses", shown.near_misses), ("attacks", shown.attacks)):
         for folder in sorted(path for path in (language.folder / kind).glob("*") if path.is_dir()):
             if kind == "near-misses" and folder.name not in language.stages:

@@ -12,12 +12,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.languages.language import Language, Task
+    from pipeline.languages.language import Language, Task, fenced_blocks
     from pipeline.languages.tasks import TextTask, read_text_task
     from step_runtime.base.errors import Diagnostic, Span, TaskError
     from step_runtime.verification.verify import Verdict
 
-__all__ = ["Diagnostic", "Language", "Span", "Task", "TaskError", "TextTask", "Verdict", "read_text_task"]
+__all__ = [
+    "Diagnostic",
+    "Language",
+    "Span",
+    "Task",
+    "TaskError",
+    "TextTask",
+    "Verdict",
+    "fenced_blocks",
+    "read_text_task",
+]
 _HOMES = {
     "Diagnostic": "step_runtime.base.errors",
     "Language": "pipeline.languages.language",
@@ -26,6 +36,7 @@ _HOMES = {
     "TaskError": "step_runtime.base.errors",
     "TextTask": "pipeline.languages.tasks",
     "Verdict": "step_runtime.verification.verify",
+    "fenced_blocks": "pipeline.languages.language",
     "read_text_task": "pipeline.languages.tasks",
 }
 

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic
     from step_runtime.verification.verify import Verdict
 
-_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+def fenced_blocks(answer: str) -> list[str]:
+    """The texts between fences of three backquotes, in linear time; the last may lack its end."""
+    blocks, start = list[str](), 0
+    while (opened := answer.find("```", start)) >= 0 and (line := answer.find("\n", opened)) >= 0:
+        closed = answer.find("```", line)
+        end = len(answer) if closed < 0 else closed
+        blocks.append(answer[line + 1 : end])
+        start = end + 3
+    return blocks
 
 
 @runtime_checkable
@@ -102,8 +111,7 @@ class Language(ABC):
     def extract(self, answer: str) -> str:
         """The program in an LM's answer: the last fenced block, else the whole answer. Never raises."""
         answer = answer.replace("\r\n", "\n")
-        fenced = _FENCE.findall(answer)
-        return (fenced[-1] if fenced else answer).strip() + "\n"
+        return next(reversed(fenced_blocks(answer)), answer).strip() + "\n"
 
     def check(self, task: Any, text: str) -> Sequence[Diagnostic]:
         """The errors of a program that its text shows, found in this process; runs neither it nor the task's code."""

@@ -1,4 +1,4 @@
-"""What a cell must not let happen, tried in it: `pipeline.actions.check_language` calls these in a worker.
+"""What a cell must not let happen, tried in it: `pipeline.actions.conformance` calls these in a worker.
 
 The first two arguments of each are a task's name and its statement, by which a pool finds the task's cell.
 """

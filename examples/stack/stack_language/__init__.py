@@ -22,7 +22,6 @@ Polynomial = tuple[int, ...]
 MOST_INSTRUCTIONS, HIGHEST_DEGREE = 200, 32
 _WORD = re.compile(r"\S+")
 _NUMBER = re.compile(r"-?[0-9]{1,6}")
-_FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 _NAMES = ("x", "dup", "add", "mul")
 
 
@@ -50,9 +49,8 @@ class Stack(Language):
 
     def extract(self, answer: str) -> str:
         """The last fenced block; without one, the lines that hold instructions only; else the answer."""
-        answer = answer.replace("\r\n", "\n")
-        if fenced := _FENCE.findall(answer):
-            return str(fenced[-1]).strip() + "\n"
+        if "```" in answer:
+            return super().extract(answer)
         lines = [line for line in answer.splitlines() if (words := line.split()) and all(map(_is_instruction, words))]
         return "\n".join(lines) + "\n" if lines else answer
 
