@@ -18,7 +18,7 @@ from pipeline.base.files import write_text
 from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Copy
 from step_runtime.tasks.scope import static_scope

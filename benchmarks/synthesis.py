@@ -22,7 +22,7 @@ from benchmarks.proposing import Desk, Judge, tasks_in
 from pipeline.lms.embedded import engine_named
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.task import Task
 
 SAMPLES = 64

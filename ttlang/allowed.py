@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import symtable
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -36,18 +37,16 @@ PATHS = frozenset({
 })  # fmt: skip
 METHODS = frozenset({"add", "pop", "push", "reserve", "shape", "store", "wait", "wait_all"})
 """Attributes of values."""
-RESERVED = frozenset({"ttl", "ttnn", "torch", "grid", *BUILTINS})
-"""Names that a program does not bind."""
-_STATEMENTS = (ast.Assign, ast.AugAssign, ast.For, ast.If, ast.With, ast.Expr, ast.Pass, ast.Return)
-_EXPRESSIONS = (
-    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call, ast.Attribute,
-    ast.Subscript, ast.Slice, ast.Tuple, ast.List,
+RESERVED = frozenset({"ttl", "ttnn", "torch", "grid", "print", "_node", *BUILTINS})
+"""Names that a program does not bind, those among them that the simulator puts into its functions."""
+_NODES = (
+    ast.Assign, ast.AugAssign, ast.For, ast.If, ast.With, ast.Expr, ast.Pass, ast.Return, ast.Name, ast.Constant,
+    ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call, ast.Attribute, ast.Subscript, ast.Slice,
+    ast.Tuple, ast.List, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.USub,
+    ast.UAdd, ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Load, ast.Store,
+    ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.keyword, ast.withitem,
 )  # fmt: skip
-_OPERATORS = (
-    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.USub, ast.UAdd, ast.Not,
-    ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Load, ast.Store,
-)  # fmt: skip
-_REST = (ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.keyword, ast.withitem)
+_ANNOTATIONS = (ast.Name, ast.Attribute, ast.Constant)
 
 
 class Checked(NamedTuple):
@@ -56,21 +55,15 @@ class Checked(NamedTuple):
     tree: ast.Module | None
     found: tuple[Diagnostic, ...]
 
-    @property
-    def operation(self) -> ast.FunctionDef:
-        """The operation of a program in which nothing is wrong."""
-        assert self.tree is not None
-        return next(node for node in self.tree.body if isinstance(node, ast.FunctionDef))
-
 
 def checked(text: str) -> Checked:
     """The tree of a program, and what the allow-list refuses in it."""
     if len(text) > LONGEST:
         return Checked(None, (Diagnostic("parse", "length", f"expected at most {LONGEST:,} characters"),))
     try:
-        tree = parse_python(text)
-        found = tuple(_findings(tree))
-        return Checked(_Bare().visit(tree), found[:MOST_SHOWN])
+        tree = _bare(parse_python(text))
+        found = tuple(_findings(tree)) or tuple(_of_scopes(tree))
+        return Checked(tree, found[:MOST_SHOWN])
     except SyntaxError as error:
         span = Span(error.lineno, error.offset or 1, error.lineno, (error.offset or 1) + 1) if error.lineno else None
         return Checked(None, (Diagnostic("parse", "syntax", str(error.msg), span),))
@@ -78,44 +71,63 @@ def checked(text: str) -> Checked:
         return Checked(None, (Diagnostic("parse", "syntax", f"not a program: {str(error) or 'nested too deep'}"),))
 
 
+def printed(tree: ast.Module) -> ast.Module:
+    """The tree as it reads when it is printed, with the places of the program: what was checked and nothing else.
+
+    Raises:
+        ValueError: It does not read as it was.
+    """
+    read = parse_python(ast.unparse(tree))
+    if ast.dump(read) != ast.dump(tree):
+        raise ValueError("its tree is not what it prints")
+    for new, old in zip(ast.walk(read), ast.walk(tree), strict=True):
+        ast.copy_location(new, old)
+    return read
+
+
 def key(text: str) -> str:
     """A digest of the tree up to renaming, imports, annotations and comments; of the text where there is no tree."""
     tree = checked(text).tree
-    if tree is None:
-        return f"text {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
     try:
-        _Renamed(_bound(tree)).visit(tree)
-        return f"tree {hashlib.sha256(ast.dump(tree).encode('utf-8', 'surrogatepass')).hexdigest()}"
+        words = f"text {text}" if tree is None else f"tree {ast.dump(_renamed(tree))}"
     except RecursionError:
-        return f"text {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        words = f"text {text}"
+    return f"{words[:4]} {hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def paths(tree: ast.AST) -> Iterator[str]:
+def paths(tree: ast.AST) -> set[str]:
     """What of the language is used: dotted names such as `ttl.math.exp`, methods, and `@` for a matrix product."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            yield _path(node) or node.attr
-        elif isinstance(node, ast.MatMult):
-            yield "@"
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.MatMult)]
+    return {_path(node) or node.attr if isinstance(node, ast.Attribute) else "@" for node in used}
 
 
 def _findings(tree: ast.Module) -> Iterator[Diagnostic]:
     bound = set(_bound(tree))
     yield from _of_module(tree)
-    inner: set[ast.AST] = set()
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    decorators = [each.func for node in functions for each in node.decorator_list if isinstance(each, ast.Call)]
+    inner: set[ast.AST] = set()  # of paths: attributes and names, of which Python shares none between places
     for node in ast.walk(tree):
-        _is_text(node)
-        if isinstance(node, ast.arg | ast.FunctionDef):
-            annotation = node.returns if isinstance(node, ast.FunctionDef) else node.annotation
-            inner |= {*ast.walk(annotation)} if annotation else set()
-            if annotation and not isinstance(annotation, ast.Name | ast.Attribute | ast.Constant):
-                yield _refused(annotation, "annotation", "an annotation is a name, such as `ttnn.Tensor`")
+        if node in inner:
+            continue
         if isinstance(node, ast.Attribute) and (path := _path(node)):
-            inner |= {*ast.walk(node.value)}
-            if path not in PATHS and path not in (OPERATION, *KERNELS) and node not in inner:
+            inner |= {each for each in ast.walk(node.value) if isinstance(each, ast.Attribute | ast.Name)}
+            if path not in PATHS and not (path in (OPERATION, *KERNELS) and node in decorators):
                 yield _refused(node, "attribute", f"`{path}` is not of the language", "the prompt lists what is")
-        elif node not in inner:
+        else:
             yield from _of_node(node, bound)
+
+
+def _of_scopes(tree: ast.Module) -> Iterator[Diagnostic]:
+    """Names that Python looks up outside of the program, as no scope around them binds them."""
+    tables = [symtable.symtable(ast.unparse(tree), "<program>", "exec")]
+    known = {*BUILTINS, "ttl", "grid", *(each.get_name() for each in tables[0].get_symbols() if each.is_local())}
+    for table in tables:
+        tables += table.get_children()
+        for name in sorted(each.get_name() for each in table.get_symbols() if each.is_global()):
+            if name not in known:
+                places = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == name]
+                yield _refused(places[0], "name", f"`{name}` is not defined in `{table.get_name()}`")
 
 
 def _of_module(tree: ast.Module) -> Iterator[Diagnostic]:
@@ -126,7 +138,7 @@ def _of_module(tree: ast.Module) -> Iterator[Diagnostic]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield from _of_operation(node)
-        elif not (_is_import(node) or _is_text(node) or isinstance(node, ast.Assign)):
+        elif not isinstance(node, ast.Assign | ast.Pass):
             yield _refused(node, "statement", "expected imports of ttl, constants, and one operation")
         elif isinstance(node, ast.Assign) and any(isinstance(each, ast.Call) for each in ast.walk(node)):
             yield _refused(node, "statement", "a constant calls nothing")
@@ -147,7 +159,9 @@ def _of_operation(node: ast.FunctionDef) -> Iterator[Diagnostic]:
 
 def _of_node(node: ast.AST, bound: set[str]) -> Iterator[Diagnostic]:
     """What is wrong with one node, apart from those below it."""
-    if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS, *_OPERATORS, *_REST)) and not _is_import(node):
+    if (isinstance(node, ast.FunctionDef) and node.returns) or (isinstance(node, ast.arg) and node.annotation):
+        yield _refused(node, "annotation", "an annotation is a name, such as `ttnn.Tensor`")
+    if not isinstance(node, _NODES):
         yield _refused(node, "syntax", f"`{type(node).__name__}` is not of the language")
     elif isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Load) and node.id not in bound and node.id not in (*BUILTINS, "grid"):
@@ -200,23 +214,14 @@ def _of_arguments(node: ast.FunctionDef) -> Iterator[Diagnostic]:
 def _is_constant(node: ast.Constant) -> bool:
     value = node.value
     if isinstance(value, str):
-        return value in ("full", "auto") or getattr(node, "is_text", False)
+        return value in ("full", "auto")
     return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST_INT)
-
-
-def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is a text, such as a docstring, which is left out."""
-    found = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    if found:
-        node.value.is_text = True  # type: ignore[attr-defined]
-    return found
 
 
 def _is_import(node: ast.AST) -> bool:
     """Whether a statement imports the language, which is left out."""
-    if isinstance(node, ast.alias):
-        return node.name in ("ttl", "ttnn", "torch") and node.asname is None
-    return isinstance(node, ast.Import) and all(map(_is_import, node.names))
+    names = node.names if isinstance(node, ast.Import) else []
+    return bool(names) and all(each.name in ("ttl", "ttnn", "torch") and each.asname is None for each in names)
 
 
 def _decorator(node: ast.AST) -> str | None:
@@ -236,12 +241,10 @@ def _bound(tree: ast.AST) -> dict[str, int]:
     """The names that a program binds, in the order in which they first occur."""
     found: dict[str, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.setdefault(node.id, len(found))
-        elif isinstance(node, ast.arg):
-            found.setdefault(node.arg, len(found))
-        elif isinstance(node, ast.FunctionDef):
-            found.setdefault(node.name, len(found))
+        name = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
+        name = node.arg if isinstance(node, ast.arg) else node.name if isinstance(node, ast.FunctionDef) else name
+        if name:
+            found.setdefault(name, len(found))
     return found
 
 
@@ -257,38 +260,33 @@ def _refused(node: ast.AST, code: str, message: str, hint: str | None = None) ->
     return Diagnostic("static", code, message, _span(node), (), hint)
 
 
-class _Bare(ast.NodeTransformer):
-    """Leaves out what has no meaning: imports, annotations, texts."""
-
-    def visit_Import(self, node: ast.Import) -> None:
-        return None
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        return ast.copy_location(ast.Pass(), node) if _is_text(node) else self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.annotation = None
-        return node
+def _bare(tree: ast.Module) -> ast.Module:
+    """Leaves out what has no meaning: imports of the language, annotations that are names, texts such as docstrings."""
+    tree.body = [each for each in tree.body if not _is_import(each)]
+    for node in ast.walk(tree):
+        for value in vars(node).values():
+            if isinstance(value, list):
+                value[:] = [ast.copy_location(ast.Pass(), each) if _idle(each) else each for each in value]
+        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, _ANNOTATIONS):
+            node.returns = None
+        if isinstance(node, ast.arg) and isinstance(node.annotation, _ANNOTATIONS):
+            node.annotation = None
+    return tree
 
 
-class _Renamed(ast.NodeTransformer):
+def _idle(node: ast.AST) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else None
+    return _is_import(node) or (isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def _renamed(tree: ast.Module) -> ast.Module:
     """Names a program's own names by the order in which they occur; names that it never binds are none of them."""
-
-    def __init__(self, order: dict[str, int]) -> None:
-        self._names = {name: f"v{number}" for name, number in order.items() if name not in RESERVED}
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._names.get(node.id) or (node.id if node.id in RESERVED else f"unbound {node.id}")
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.arg = self._names.get(node.arg, node.arg)
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.name = self._names.get(node.name, node.name)
-        return self.generic_visit(node)
+    names = {name: f"v{number}" for name, number in _bound(tree).items() if name not in RESERVED}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id) or (node.id if node.id in RESERVED else f"unbound {node.id}")
+        elif isinstance(node, ast.arg):
+            node.arg = names.get(node.arg, node.arg)
+        elif isinstance(node, ast.FunctionDef):
+            node.name = names.get(node.name, node.name)
+    return tree

@@ -78,7 +78,7 @@ class TTLang(Language):
         found = {f"ref {name or operator}" for name, operator in words}
         found.add(f"{len(task.content['inputs'])} inputs")
         tree = None if text is None else allowed.checked(text).tree
-        return frozenset(found if tree is None else found | {*allowed.paths(tree)})
+        return frozenset(found if tree is None else found | allowed.paths(tree))
 
 
 def _wrong(content: Mapping[str, Any]) -> Iterator[str]:

@@ -38,8 +38,8 @@ from pipeline.running.job import code_version, versions
 from pipeline.verification.held_out import holding_out
 from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.pool import LocalWorkers
 from pipeline.verification.task_files import load_task_named
-from pipeline.verification.workers import LocalWorkers
 from step_runtime.base.mistakes import first_mistake
 
 TASK, PROGRAM, TEST, README = "task.yaml", "program.step", "test_program.py", "README.md"

@@ -46,8 +46,8 @@ from pipeline.running.session import (
     with_temperatures,
 )
 from pipeline.running.teacher import require_teachable
+from pipeline.verification.pool import LocalWorkers
 from pipeline.verification.task_files import load_tasks, load_with_warnings
-from pipeline.verification.workers import LocalWorkers
 from signatures import YAMLAdapter
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]

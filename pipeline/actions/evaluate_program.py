@@ -37,8 +37,8 @@ from pipeline.running.session import (
 )
 from pipeline.verification.claims import Refusal
 from pipeline.verification.metric import Metric
+from pipeline.verification.pool import Workers
 from pipeline.verification.task_files import load_with_warnings
-from pipeline.verification.workers import Workers
 
 
 @dataclass(frozen=True)

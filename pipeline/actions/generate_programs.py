@@ -33,7 +33,7 @@ from pipeline.synthesis.results import programs_of
 from pipeline.synthesis.search_budget import search_budget
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task as StepTask
 

@@ -11,7 +11,7 @@ from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import When
 from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import Workers
 from step_runtime.tasks.task import Task
 
 SPLIT = "split"

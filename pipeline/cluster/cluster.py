@@ -23,8 +23,8 @@ from pipeline.cluster import node
 from pipeline.cluster.connection import CLOSE_SECONDS, CONNECT_SECONDS, Connection
 from pipeline.cluster.dispatcher import Dispatcher
 from pipeline.cluster.node import NodeFacts, installed
+from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, Workers
 from pipeline.verification.sandbox import current
-from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings, Workers
 
 POLL = 0.5
 """Seconds between two looks at the scheduler; for many nodes, a hundredth of a second for each."""

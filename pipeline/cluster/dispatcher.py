@@ -24,8 +24,7 @@ from typing import Any, Protocol
 from pipeline.base.text import counted
 from pipeline.cluster.load import MOST_AHEAD, Call, CallPool, NodeLoad
 from pipeline.cluster.node import Answer, Numbered
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import PoolSettings
+from pipeline.verification.pool import PoolSettings, WorkerLost
 
 BATCH = 32
 """Calls that are sent at once without waiting for more."""

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.verification.isolation import answers
-from pipeline.verification.pool import WorkerLost, settle
+from pipeline.verification.pool import PoolSettings, WorkerLost, settle
 from pipeline.verification.sandbox import current
-from pipeline.verification.workers import PoolSettings
 
 PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
 

@@ -15,7 +15,7 @@ from pipeline.base.text import visible
 from pipeline.languages.language import Task
 from pipeline.record.request import Request
 from pipeline.verification.claims import Claim, Refusal, message, refusals
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import Workers
 from signatures import ANSWERS
 
 

@@ -52,9 +52,9 @@ from pipeline.splitting.division import dividing
 from pipeline.verification.claims import Refusal
 from pipeline.verification.held_out import holding_out, run_settings
 from pipeline.verification.metric import Metric
+from pipeline.verification.pool import LocalWorkers, Workers
 from pipeline.verification.pricing import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.task_files import digest
-from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
 
 

@@ -10,7 +10,7 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent
 from pipeline.record.models import fetch_program
 from pipeline.running.gate import Gate
-from pipeline.verification.workers import LocalWorkers, Workers
+from pipeline.verification.pool import LocalWorkers, Workers
 from step_runtime.tasks.task import SolvedTask
 
 

@@ -44,7 +44,7 @@ from pipeline.running.gate import Gate
 from pipeline.verification.claims import Refusal
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
-from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
+from pipeline.verification.pool import LocalWorkers, PoolSettings, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
 

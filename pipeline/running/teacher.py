@@ -14,7 +14,7 @@ from pipeline.languages.language import Task
 from pipeline.record.request import Request
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.synthesis.search_budget import SearchBudget
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import Workers
 from step_runtime.base.errors import TaskError
 
 _MINUTE = 60.0

@@ -15,8 +15,7 @@ from pipeline.splitting.cuts import find_cuts
 from pipeline.splitting.split_search import PRELOAD
 from pipeline.splitting.subtasks import SubtaskWriter
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import WorkerLost, Workers
 from step_runtime.base.errors import StepError
 from step_runtime.tasks.task import SolvedTask, Task
 

@@ -22,8 +22,7 @@ from pipeline.splitting.subtasks import SubtaskWriter
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
 from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
 from pipeline.verification import judge
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import WorkerLost, Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import SolvedTask, Task
 

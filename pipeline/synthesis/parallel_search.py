@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
 from pipeline.verification.limits import MEMORY, files_of, task_of
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import PoolSettings, Workers
+from pipeline.verification.pool import PoolSettings, WorkerLost, Workers
 from step_runtime.base.errors import TaskError, describe_error
 
 if TYPE_CHECKING:

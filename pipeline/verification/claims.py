@@ -18,8 +18,7 @@ from pipeline.base.text import counted, visible
 from pipeline.languages import registry
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import verification_settings
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import Workers
+from pipeline.verification.pool import WorkerLost, Workers
 from step_runtime.base.errors import TaskError
 
 MOST_SHOWN = 5

@@ -11,8 +11,7 @@ from pipeline.base.errors import ClusterUnavailable
 from pipeline.base.text import counted, visible
 from pipeline.verification.judge import hold_out as judge
 from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import PoolSettings, Workers
+from pipeline.verification.pool import PoolSettings, WorkerLost, Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.verification.held_out import HeldOut
 

@@ -17,9 +17,8 @@ from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
 from pipeline.verification.isolation import integrity
 from pipeline.verification.isolation.confinement import Sandbox
-from pipeline.verification.pool import WorkerPool
+from pipeline.verification.pool import PoolSettings, WorkerPool
 from pipeline.verification.sandbox import required
-from pipeline.verification.workers import PoolSettings
 
 if TYPE_CHECKING:
     from step_runtime.program.limits import Limits
@@ -90,11 +89,13 @@ def verification_settings(
         UsageError: The language runs its programs, and this machine's cells are not confined.
     """
     own: tuple[str, ...] = ()
+    alone = False
     if language is not None:
         spoken = registry.find(language)
         own = (registry.module_of(language), *spoken.preload)
-        sandbox = required(language) if spoken.executes else sandbox
-    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox, patience)
+        alone = spoken.executes
+        sandbox = required(language) if alone else sandbox
+    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox, patience, alone)
 
 
 def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:

@@ -26,13 +26,15 @@ import queue
 import signal
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+from pipeline.base.machine import cores
 from pipeline.verification.isolation import answers, warden
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.sandbox import current
@@ -83,6 +85,39 @@ class WorkerLost(Exception):
         self.waited = False
 
 
+@dataclass(frozen=True)
+class PoolSettings:
+    """How the workers of a pool are made, and what their calls may use.
+
+    Attributes:
+        seconds: Processor time of one call.
+        memory: Bytes that a call may hold, its own processes included; its process ends at half of that between two
+            calls. Kept by Linux only.
+        initializer: A module's function, called in every worker before its first call; what it returns, if anything,
+            says after a call whether what judges programs is what it was.
+        preload: Modules that workers find imported.
+        group: A module's function, called with a call's arguments: only calls of one group share a process.
+        reads: Likewise: the files that a process of its group may read.
+        sandbox: What these processes are confined to; None for what applies where they are.
+        patience: The limit of a call by the clock, as a multiple of its processor time; None for `PATIENCE`.
+        alone: Whether each call has a process of its own, so that nothing of it reaches a later one.
+    """
+
+    seconds: float
+    memory: int
+    initializer: Callable[[], Callable[[], bool] | None] | None = None
+    preload: tuple[str, ...] = ()
+    group: Callable[..., str] | None = None
+    reads: Callable[..., tuple[str, ...]] | None = None
+    sandbox: Sandbox | None = None
+    patience: int | None = None
+    alone: bool = False
+
+    def start(self, workers: int) -> WorkerPool:
+        """A pool of this machine's processes."""
+        return WorkerPool(workers, **vars(self))
+
+
 class WorkerPool(Executor):
     """Processes that start in the background as soon as the pool is made.
 
@@ -90,44 +125,24 @@ class WorkerPool(Executor):
 
     Args:
         workers: How many calls run at a time.
-        seconds: Processor time of one call; one that waits may take `patience` times as long by the clock.
-        memory: Bytes that a call may hold, its own processes included; its process ends at half of that between two
-            calls. Kept by Linux only.
-        initializer: Called in every worker before its first call; what it returns, if anything, says after a call
-            whether what judges programs is what it was.
-        preload: Modules that workers find imported when they start.
-        group: Called with the arguments of a call: only calls of one group share a process. None: all may.
-        reads: Called with the arguments of a call: the files that a process of its group may read, see `confinement`.
-        sandbox: What its processes are confined to; None for what `sandbox.current` says.
-        patience: None for `PATIENCE`.
+        settings: The fields of `PoolSettings`.
 
     Attributes:
         sandbox: What its processes are confined to.
     """
 
-    def __init__(
-        self,
-        workers: int,
-        *,
-        seconds: float,
-        memory: int,
-        initializer: Callable[[], Callable[[], bool] | None] | None = None,
-        preload: Sequence[str] = (),
-        group: Callable[..., str] | None = None,
-        reads: Callable[..., tuple[str, ...]] | None = None,
-        sandbox: Sandbox | None = None,
-        patience: int | None = None,
-    ) -> None:
+    def __init__(self, workers: int, **settings: Any) -> None:
         # True in a worker while it imports its parent's script, in which it may start no processes.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             os._exit(_UNGUARDED)
-        self.sandbox = sandbox or current()
+        self._how = how = PoolSettings(**settings)
+        self.sandbox = how.sandbox or current()
         self._context = multiprocessing.get_context(_METHOD)
-        self._context.set_forkserver_preload([*preload])
-        self._seconds = seconds
-        self._longest = (patience or PATIENCE) * seconds
-        self._settings = (initializer, warden.Limits(seconds, patience or PATIENCE, memory), self.sandbox)
-        self._group, self._reads = group, reads
+        self._context.set_forkserver_preload([*how.preload])
+        patience = how.patience or PATIENCE
+        self._longest = patience * how.seconds
+        limits = warden.Limits(how.seconds, patience, how.memory, how.alone)
+        self._settings = (how.initializer, limits, self.sandbox)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = self._killed = False
         self._lock = threading.Lock()
@@ -151,10 +166,10 @@ class WorkerPool(Executor):
         Raises:
             RuntimeError: The pool is shut down.
         """
-        group = self._group(*args, **kwargs) if self._group else ""
-        reads = self._reads(*args, **kwargs) if self._reads else ()
+        group = self._how.group(*args, **kwargs) if self._how.group else ""
+        reads = self._how.reads(*args, **kwargs) if self._how.reads else ()
         # What runs an author's code answers with what the function gives, and raises what the language raises.
-        result = answers.result_type(fn) if self._group else None
+        result = answers.result_type(fn) if self._how.group else None
         job = _Job(Future(), pickle.dumps((fn, args, kwargs)), group, fn.__module__, reads, result)
         with self._lock:
             if self._closed:
@@ -242,7 +257,7 @@ class WorkerPool(Executor):
 
     def _learn(self, error: WorkerLost, job: _Job) -> None:
         """Keeps what a call was lost at, where that alone is the reason: half the time went there, or two workers."""
-        alone = error.seconds >= self._seconds / 2 if error.code == "time-limit" else job.at == error.at
+        alone = error.seconds >= self._how.seconds / 2 if error.code == "time-limit" else job.at == error.at
         if error.at and alone and error.code != "killed":
             with self._lock:
                 self._lost_at[job.group, error.at] = str(error)
@@ -392,3 +407,33 @@ class _Worker:
             self._process.join(_FAREWELL)
             self._process.kill()
             self._process.join()
+
+
+class KillableExecutor(Executor, ABC):
+    """An executor whose running calls can be ended; a call that costs its worker raises `WorkerLost`."""
+
+    @abstractmethod
+    def kill_workers(self) -> None:
+        """Takes no more calls, cancels those that wait, and ends those that run."""
+
+
+class Workers(Protocol):
+    """Workers on one machine or many."""
+
+    @property
+    def count(self) -> int:
+        """How many calls can run at a time, now."""
+
+    def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool | KillableExecutor:
+        """An executor whose calls have these limits, and which gets `most` calls, if that is known."""
+
+
+class LocalWorkers:
+    """Workers of this machine: in each pool so many, or one per core."""
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or cores()
+
+    def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool:
+        """A pool of processes that start at once."""
+        return settings.start(self.count if most is None else max(1, min(self.count, most)))

@@ -22,7 +22,7 @@ from pipeline.base.errors import UsageError
 from pipeline.record.request import Request, parse_experience
 from pipeline.running import job
 from pipeline.running.gate import Gate
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 from tests.support.scripted_answers import scripted

@@ -11,7 +11,7 @@ import pytest
 from optimizers import Budget, Experience
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs
-from pipeline.verification.workers import PoolSettings
+from pipeline.verification.pool import PoolSettings
 from tests.support import doubling_lm
 from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_runs import learn, tasks

@@ -19,7 +19,7 @@ from optimizers.errors import SampleError, UnavailableError, one_line
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.lms.embedded import CANDIDATES
 from pipeline.lms.embedded.answering import EmbeddedRequest, answer, prepare_process, task_asked
-from pipeline.verification.workers import PoolSettings
+from pipeline.verification.pool import PoolSettings
 
 CHARACTERS_PER_TOKEN = 4
 SAMPLING = PoolSettings(

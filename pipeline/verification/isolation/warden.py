@@ -58,11 +58,13 @@ class Limits:
         seconds: Of processor time.
         patience: Of wall time, as a multiple of these.
         memory: Bytes that its processes may hold; a cell may hold half of that between two calls.
+        alone: Whether each call has a cell of its own, so that nothing outlives it.
     """
 
     seconds: float
     patience: float
     memory: int
+    alone: bool = False
 
 
 class _Lost(Exception):
@@ -204,7 +206,8 @@ class _Warden:
             return LOST + json.dumps(report).encode()
         running.held = running.watched.held()
         # Files of its own go with their call, like processes.
-        if not running.watched.alone() or running.held > self._limits.memory / 2 or used(running.scratch):
+        left = not running.watched.alone() or running.held > self._limits.memory / 2 or used(running.scratch)
+        if left or self._limits.alone:
             self._drop(group)
         elif self._own.children() != len(self._cells):
             self._end_strays()

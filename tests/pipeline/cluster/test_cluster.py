@@ -28,8 +28,7 @@ from pipeline.cluster.node import NodeFacts, installed
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import verification_pool, verification_settings
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import LocalWorkers, PoolSettings
+from pipeline.verification.pool import LocalWorkers, PoolSettings, WorkerLost
 from tests.support import crashing
 from tests.support.dask_processes import DaskProcesses, dask_processes, eventually, one_process_cluster
 from tests.support.mutants import changed
@@ -204,7 +203,7 @@ def test_without_a_cluster_this_machine_s_cores_work(address: str | None) -> Non
 @pytest.mark.slow
 def test_nodes_of_this_machine_start_and_end_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     """A message says how many there are; none of their processes is left."""
-    from pipeline.verification.workers import PoolSettings
+    from pipeline.verification.pool import PoolSettings
     from tests.pipeline.cluster.test_cluster import alive
     from tests.support.dask_processes import eventually
 

@@ -18,8 +18,7 @@ import pytest
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.cluster import dispatcher as module
 from pipeline.cluster.dispatcher import Dispatcher
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import PoolSettings
+from pipeline.verification.pool import PoolSettings, WorkerLost
 from tests.support import crashing
 from tests.support.dask_processes import eventually
 from tests.support.dying_nodes import DyingNodes, kill_node

@@ -14,8 +14,7 @@ import torch
 
 from pipeline.cluster import node
 from pipeline.cluster.node import Answer, Mailbox
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import PoolSettings
+from pipeline.verification.pool import PoolSettings, WorkerLost
 from tests.support import crashing
 from tests.support.paths import PROJECT
 

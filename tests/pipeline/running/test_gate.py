@@ -12,7 +12,7 @@ from pipeline.base.config import RunConfig
 from pipeline.record.request import Request
 from pipeline.running.gate import Gate
 from pipeline.running.learned import solved_examples
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from tests.support.scripted_answers import RIGHT, WRONG, task
 
 

@@ -24,7 +24,7 @@ from pipeline.running.session import (
     trusted,
 )
 from pipeline.verification.metric import Reward
-from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings
+from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings
 from step_runtime.base.errors import TaskError
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from pipeline.splitting.division import Divider, dividing
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from step_runtime.verification.verify import Verifier
 from tests.pipeline.splitting.layers import GATE, NORM, PRODUCT, TEXT, layer
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pipeline.synthesis import SearchBudget, parallel_search, results
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.task import dump_task
 from tests.support import fragile
 from tests.support.processes import LIMIT

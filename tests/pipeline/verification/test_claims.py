@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.verification import claims
 from pipeline.verification.claims import MOST_SHOWN, Claim, Refusal, Round, message, refusals
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from tests.support.scripted_answers import REUSING, RIGHT, WRONG, task
 
 

@@ -10,8 +10,7 @@ from optimizers.held_out import HoldOut
 from pipeline.record.mlflow_metrics import is_proved
 from pipeline.verification import held_out
 from pipeline.verification.held_out import holding_out
-from pipeline.verification.pool import WorkerLost
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers, WorkerLost
 from step_runtime.tasks.reader import loads_task
 from tests.support.overfits import PLANTED
 from tests.support.scripted_runs import RIGHT, TASK

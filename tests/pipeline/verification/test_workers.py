@@ -1,7 +1,7 @@
 """Workers of this machine: as many as its cores, or as given; no more than there are calls."""
 
 from pipeline.base.machine import cores
-from pipeline.verification.workers import LocalWorkers, PoolSettings
+from pipeline.verification.pool import LocalWorkers, PoolSettings
 from tests.support import crashing
 
 SETTINGS = PoolSettings(120.0, 2**29)
