@@ -15,7 +15,7 @@ from optimizers import Entry, Experience, TokenCount
 from pipeline.agent.proposer import ToolContext, list_examples, show_example, tool_context
 from pipeline.agent.refiner import ProgramVerifier
 from pipeline.running.gate import Gate
-from pipeline.verification.workers import LocalWorkers
+from pipeline.verification.pool import LocalWorkers
 from signatures import Propose, YAMLAdapter
 from step_runtime.language.foreign import in_own_words
 from step_runtime.tasks.reader import loads_task
