@@ -35,12 +35,12 @@ class CompileOptions(Config):
     )
     as_json: Json = False
     dry_run: bool = option(
-        False, "print the least and the most requests, tokens and dollars of the run, and send no request"
+        False, "print lower and upper bounds on requests, tokens and dollars, without sending a request"
     )
     resume: str | None = EARLIER_RUNS.option(
         None,
-        "complete an interrupted run, with its own options and tasks and without repeating recorded requests;"
-        " --threads, --api-base and the budget may differ",
+        "continue an interrupted run with its own options and tasks, without repeating recorded requests;"
+        " --threads, --api-base and the budget may be changed",
         "RUN",
     )
     force: bool = EARLIER_RUNS.option(

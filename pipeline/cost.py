@@ -40,14 +40,14 @@ class CostOptions(Config):
 
     sizes: str | None = option(
         None,
-        "sizes such as D=16,M=5; other dims keep the sizes of the task's first set",
+        "sizes to price at, such as D=16,M=5; other dims keep the first set of sizes",
         "DIM=SIZE,…",
         check=_sizes,
     )
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
-    sram: Count | None = option(None, "bytes of memory on the chip; further storage is off the chip")
-    compare: tuple[str, ...] | None = option(None, "files with programs to show side by side", "FILE", nargs="+")
-    svg: str | None = option(None, "draw the program with its cost", "FILE")
+    sram: Count | None = option(None, "bytes of on-chip memory; anything larger is stored off-chip")
+    compare: tuple[str, ...] | None = option(None, "program files to compare side by side", "FILE", nargs="+")
+    svg: str | None = option(None, "draw the dataflow graph annotated with costs", "FILE")
     as_json: Json = False
 
 

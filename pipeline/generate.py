@@ -53,8 +53,8 @@ class GenerateOptions(Config):
     force: bool = option(False, "overwrite existing files")
     objective: Objective = option(
         "correctness",
-        "the verified program to offer: the cheapest by a figure, which also searches solved tasks; or, by"
-        " `correctness`, the first found. The costs of the alternatives are shown",
+        "which verified program to return: `correctness`, the first one found; or the cheapest by a cost figure,"
+        " which keeps searching after a task is solved",
     )
     as_json: Json = False
     tracking_uri: TrackingURI = None

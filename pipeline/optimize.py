@@ -24,7 +24,7 @@ examples:
   python -m pipeline.optimize norm/1 my_program.step --objective operations -o cheaper.step
 
 Rewrites keep the results, and the program found is verified, under stress too. Folds are merged or split only where the
-function's code proves that they may be. docs/cost.md lists the rewrites.
+function is proved associative. docs/cost.md lists the rewrites.
 
 exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad option or file"""
 
@@ -34,7 +34,7 @@ class OptimizeOptions(Config):
 
     objective: Figure = option("memory", "the figure to minimize; the other figures break ties")
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
-    max_programs: Count = option(200, "programs to price at most")
+    max_programs: Count = option(200, "maximum number of programs to price")
     output: str | None = output_option("where to write the program (default: stdout)", "FILE", None)
     as_json: Json = False
 

@@ -49,25 +49,21 @@ class VerifyOptions(Config):
     language: LanguageName = None
     dtype: FloatType = option("float64", "the floating type to compute in")
     explain: bool = option(False, "print every stream with its element type and dims")
-    values: bool = option(False, "if values are wrong, print the first stream that matches no value of the reference")
+    values: bool = option(False, "for wrong values, print the first stream that matches no reference value")
     exact: bool = option(
-        False, "prove that programs that pass equal the reference for all inputs at the sizes, in exact arithmetic"
+        False, "prove in exact arithmetic that each passing program equals the reference at the tested sizes"
     )
-    mutants: bool = option(
-        False, "name mutants that pass like the right program, and a change to the task that kills each"
-    )
-    no_stress: bool = option(
-        False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"
-    )
-    graph: str | None = option(None, "draw the dataflow: .svg, .png or .pdf", "FILE")
-    cost: bool = option(False, "show the cost of a program that passes, as pipeline.cost does")
+    mutants: bool = option(False, "list surviving mutants and, for each, a task change that kills it")
+    no_stress: bool = option(False, "skip stress testing, which runs passing programs and the reference in float32")
+    graph: str | None = option(None, "draw the dataflow graph as .svg, .png or .pdf", "FILE")
+    cost: bool = option(False, "print the cost of a passing program, as pipeline.cost does")
     as_json: Json = False
-    strict: bool = option(False, "a program with warnings fails")
+    strict: bool = option(False, "treat warnings as failures")
     retry_unknown: bool = option(
-        False, "judge programs with an unknown verdict again, with ten times the time and four times the memory"
+        False, "re-verify programs with an unknown verdict at 10 times the time limit and 4 times the memory limit"
     )
     programs: str | None = MANY.option(
-        None, "the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", "DIR"
+        None, "the folder of programs: DIR/gemm/1.step belongs to tasks/gemm/1.yaml", "DIR"
     )
     junit: str | None = MANY.option(None, "also write JUnit XML, a test case per program", "FILE", check=writable_file)
 

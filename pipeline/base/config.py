@@ -66,10 +66,10 @@ class LMConfig(Config):
 
     api_base: str | None = LM.option(None, "the address of an OpenAI-compatible server", "URL", resume="changed")
     max_tokens: Count = LM.option(
-        4096, "length limit of an answer, reasoning included; truncated answers are counted", "N"
+        4096, "maximum length of an answer, reasoning included; truncated answers are reported", "N"
     )
     timeout: Positive = LM.option(
-        600.0, "seconds without data before a request is retried", "SECONDS", resume="changed"
+        600.0, "seconds without a response before a request is retried", "SECONDS", resume="changed"
     )
     batch_n: Count = LM.option(
         1,
@@ -83,7 +83,7 @@ class LMConfig(Config):
         " (default: from the model's data, its server, or its first refusal)",
         "N",
     )
-    max_demos: Natural | None = LM.option(None, "demonstrations in a prompt, at most; the hardest stay", "N")
+    max_demos: Natural | None = LM.option(None, "maximum demonstrations in a prompt; the hardest are kept", "N")
     price: Price | None = LM.option(
         None,
         "dollars per million input and output tokens (default: as the model's data says)",
@@ -99,8 +99,8 @@ class AgentConfig(Config):
 
     guardian: GuardianMode = AGENT.option(
         GUARDIANS[0],
-        "the repair of a program that consumes a stream twice: `gated`, by the LM, only when the exact check finds"
-        " a violation; `paper`, by the LM, for every proposal; `compiler`, by a pass without an LM; `none`",
+        "how programs that consume a stream twice are repaired: `gated`, by the LM, only if the exact check finds a"
+        " violation; `paper`, by the LM, for every proposal; `compiler`, by a compiler pass; `none`",
     )
     proposer: ProposerKind = AGENT.option(
         PROPOSERS[0],
@@ -111,7 +111,7 @@ class AgentConfig(Config):
     )
     refine: Repairs = AGENT.option(
         0,
-        "let the LM repair a failed answer up to K times from the verifier's diagnostics; all count as one answer",
+        "let the LM repair a failed answer up to K times, given the diagnostics; all attempts count as one answer",
         "K",
     )
     prompt: PromptKind = AGENT.option(
@@ -144,16 +144,16 @@ class ClusterConfig(Config):
 class SamplingConfig(ClusterConfig):
     """How answers are sampled and verified."""
 
-    samples: Count = SAMPLING.option(64, "answers per task and temperature, at most, in one pass over the tasks", "N")
+    samples: Count = SAMPLING.option(64, "maximum answers per task and temperature in one pass over the tasks", "N")
     temperatures: Temperatures = SAMPLING.option((0.4, 0.7, 1.0), "sampling temperatures, separated by commas", "T,T")
     threads: Count | None = SAMPLING.option(
         None,
-        "requests in flight at a time; the results don't depend on it (default: 16; embedded: two per core, four"
-        " per worker of a cluster)",
+        "maximum number of concurrent requests; results do not depend on it (default: 16; embedded: two per core,"
+        " four per cluster worker)",
         "N",
         resume="changed",
     )
-    seed: Natural = SAMPLING.option(0, "the same seed gives the same answers", "N")
+    seed: Natural = SAMPLING.option(0, "random seed; equal seeds give equal answers", "N")
 
 
 class BudgetConfig(Config):
@@ -167,7 +167,7 @@ class BudgetConfig(Config):
 class LearningConfig(Config):
     """How the agent learns over iterations."""
 
-    granularity: Count = SAMPLING.option(3, "levels of difficulty that solved tasks are sorted into", "M")
+    granularity: Count = SAMPLING.option(3, "number of difficulty levels for solved tasks", "M")
     selection: SelectionName = SAMPLING.option(
         SELECTIONS[0],
         "the solved tasks that `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of"
@@ -175,15 +175,15 @@ class LearningConfig(Config):
         " have its structures. The control: `resample` shows no task, and samples unsolved tasks again until a limit",
     )
     demo_tokens: Count | None = SAMPLING.option(
-        None, "estimated tokens of all demonstrations in a prompt, at most (default: no limit)", "N"
+        None, "maximum size of the demonstrations in a prompt, in estimated tokens (default: unlimited)", "N"
     )
     objective: Objective = SAMPLING.option(
         "correctness",
-        "the preference among right answers: `correctness`, the shortest; or the cheapest by a figure of its cost"
-        " (docs/cost.md), which samples solved tasks further until the budget ends, or no task gets cheaper",
+        "which right answer to prefer: `correctness`, the shortest; or the cheapest by a cost figure (docs/cost.md),"
+        " which keeps sampling solved tasks until the budget ends or no task gets cheaper",
     )
     max_iterations: Count | None = BUDGET.option(
-        None, "iterations, each a pass over the unsolved tasks", "N", resume="changed"
+        None, "maximum number of passes over the unsolved tasks", "N", resume="changed"
     )
 
 
@@ -212,7 +212,7 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         EMBEDDED, "a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key", "MODEL"
     )
     reflection_lm: str | None = TUNING.option(
-        None, "writes instructions for `mipro`, `simba` and `gepa` (default: the LM of --lm)", "MODEL"
+        None, "the LM that writes instructions for `mipro`, `simba` and `gepa` (default: that of --lm)", "MODEL"
     )
     validation: tuple[str, ...] | None = TUNING.option(
         None,
@@ -224,8 +224,8 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     match_tokens: str | None = BUDGET.option(
         None,
-        "stop at the tokens of a finished run, as a control at equal cost; with `--optimizer none` or `--selection"
-        " resample`, the run continues until then",
+        "stop after as many tokens as a finished run used, as a control at equal cost; with `--optimizer none` or"
+        " `--selection resample`, the run continues until then",
         "RUN",
     )
     experience: str | None = EARLIER_RUNS.option(
@@ -236,10 +236,10 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     teacher: Literal["search"] | None = EARLIER_RUNS.option(
         None,
-        "the solver of tasks from whose programs the LM learns: `search`, without an LM. The LM is asked for the"
-        " remaining tasks only, and tasks that the teacher solves never count as solved",
+        "solve tasks first with `search`, without an LM, and demonstrate those programs. The LM is sampled for the"
+        " remaining tasks only; tasks that the teacher solves never count as solved",
     )
-    teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "the limit for one task of --teacher", "X")
+    teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "time limit of --teacher for one task", "X")
 
     split: bool = SAMPLING.option(
         False,

@@ -97,10 +97,11 @@ class ProgressDisplay(BaseObserver):
             + ("" if result.complete else "  incomplete")
         )
         if result.failures:
-            self._print(f"  {result.failures} of {counted(result.samples, 'sample')} got no answer, and do not count")
+            samples = counted(result.samples, "sample")
+            self._print(f"  {result.failures} of {samples} failed without an answer and are not counted")
         if result.unknown:
             samples = counted(result.samples, "sample")
-            self._print(f"  the verdict on {result.unknown} of {samples} is unknown, and they do not count")
+            self._print(f"  {result.unknown} of {samples} have an unknown verdict and are not counted")
         if self._budget["usd"] is not None and tokens.unpriced:
             self._print(f"  answers without a known price, not counted towards --max-usd: {tokens.unpriced}")
 

@@ -70,7 +70,7 @@ def print_summary(result: JobResult) -> None:
     stdout.print(_curve(experience, result.control, ascii_only=stdout.options.ascii_only))
     if result.control is None and any(iteration.demos or iteration.reasons for iteration in experience.iterations):
         rerun = f"--optimizer none --match-tokens {result.run_id[:8]}"
-        print_lines(stdout, f"the gain by demonstrations is unknown: run the command again with {rerun}")
+        print_lines(stdout, f"to measure the gain from demonstrations, run the command again with {rerun}")
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
     refused, taught = result.refused, len(experience.taught)
@@ -80,9 +80,9 @@ def print_summary(result: JobResult) -> None:
         "",
         *([f"refused  {counted(len(refused), 'program')} of earlier records:", *listed(refused)] if refused else []),
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
-        *([f"taught   {counted(taught, 'task')}, which the LM was not asked for"] if taught else []),
+        *([f"taught   {counted(taught, 'task')} by the teacher, not sampled from the LM"] if taught else []),
         *_subtask_lines(experience),
-        *([f"unknown  the verdict on {counted(unknown, 'answer')}, neither right nor wrong"] if unknown else []),
+        *([f"unknown  {counted(unknown, 'answer')} without a verdict, not counted"] if unknown else []),
         *_held_out_lines(experience),
         f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
@@ -126,22 +126,20 @@ def _held_out_lines(experience: Experience) -> list[str]:
     found, quadrants = _held_out_as_json(experience), experience.quadrants
     if quadrants.unjudged == len(experience.solved):
         return []
-    refused = "refused answers not measured"
+    parts = [f"{quadrants.both} of {counted(len(experience.solved), 'solution')} pass ({len(found['proved'])} proved)"]
+    parts += [f"{count} {what}" for count, what in (
+        (quadrants.run_only, "fail"), (quadrants.unknown, "unknown"), (quadrants.unjudged, "not checked"),
+    ) if count]  # fmt: skip
     if quadrants.gate_only is not None:
-        refused = f"of refused answers {quadrants.gate_only} would pass, {quadrants.neither} fail"
-    parts = [
-        f"{quadrants.both} of {counted(len(experience.solved), 'solution')} pass, {quadrants.run_only} fall",
-        *([f"{quadrants.unknown} unknown"] if quadrants.unknown else []),
-        *([f"{quadrants.unjudged} not judged"] if quadrants.unjudged else []),
-        f"{len(found['proved'])} proved",
-        refused,
-    ]
-    told = [
+        passing = f"{quadrants.gate_only} pass" if quadrants.gate_only else "none passes"
+        rechecked = counted(quadrants.gate_only + (quadrants.neither or 0), "rejected answer")
+        parts.append(f"{rechecked} rechecked, {passing}")
+    reasons = [
         f"  {name} {what}: {reason}"
-        for what, key in (("falls, and is not shown", "fallen"), ("is unknown", "unknown"))
+        for what, key in (("fails, and is not a demonstration", "fallen"), ("is unknown", "unknown"))
         for name, reason in found[key].items()
     ]
-    return [f"held out {'; '.join(parts)}", *told]
+    return [f"held-out check: {'; '.join(parts)}", *reasons]
 
 
 def _curve(experience: Experience, control: Control | None, *, ascii_only: bool) -> Table:

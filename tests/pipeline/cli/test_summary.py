@@ -49,7 +49,7 @@ def test_unknown_verdicts_are_counted(experience: Experience, capsys: pytest.Cap
     """Over all iterations."""
     some = tuple(replace(each, unknown=2) for each in experience.iterations[:2])
     print_summary(result(replace(experience, iterations=some)))
-    assert "unknown  the verdict on 4 answers, neither right nor wrong" in capsys.readouterr().out
+    assert "unknown  4 answers without a verdict, not counted" in capsys.readouterr().out
 
 
 def test_the_curve_stands_beside_its_control(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,10 +77,10 @@ def test_solutions_that_fall_are_named(experience: Experience, capsys: pytest.Ca
     judged = replace(experience, entries=entries)
     print_summary(result(judged))
     out = capsys.readouterr().out
-    assert "held out 1 of 2 solutions pass, 1 fall; 1 proved; refused answers not measured" in out
-    assert "hard/0 falls, and is not shown: value: wrong at M=7" in out
+    assert "held-out check: 1 of 2 solutions pass (1 proved); 1 fail\n" in out
+    assert "hard/0 fails, and is not a demonstration: value: wrong at M=7" in out
     print_summary(result(replace(judged, refused={"no/0": HeldOutVerdict("failed")})))
-    assert "of refused answers 0 would pass, 1 fail" in capsys.readouterr().out
+    assert "1 rejected answer rechecked, none passes" in capsys.readouterr().out
     found = as_json(result(judged))["held_out"]
     assert (found["proved"], found["fallen"]) == (["easy/0"], {"hard/0": "value: wrong at M=7"})
     assert found["quadrants"]["gate_only"] is None

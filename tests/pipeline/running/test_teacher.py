@@ -35,7 +35,7 @@ def test_what_a_teacher_solved_is_shown_as_the_hardest(
     """The record says who solved it, for the tables as for runs that continue it; its success rate is 0."""
     assert run("adaptive", "--tasks", str(folder), *TEACHER, "--max-iterations", "1") == 1
     out = capsys.readouterr().out
-    assert "taught by search" in out and "taught   2 tasks, which the LM was not asked for" in out
+    assert "taught by search" in out and "taught   2 tasks by the teacher, not sampled from the LM" in out
     (path,) = store_folder.rglob("experience.json")
     entries = parse_experience(path.read_text(), str(path)).entries
     assert {entry.teacher for entry in entries} == {"search"}
