@@ -95,11 +95,6 @@ class Explored:
     left: Mapping[str, str]
 
 
-def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> list[Variant]:
-    """The variants of `explored`; raises as that."""
-    return list(explored(costs, text, objective, limit).variants)
-
-
 def explored(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> Explored:
     """The programs that rewrites lead to, and the folds that these leave alone.
 

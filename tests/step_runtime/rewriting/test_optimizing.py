@@ -13,7 +13,7 @@ from step_runtime.execution.invocation import default_dtype
 from step_runtime.execution.number_formats import same_numbers
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.graph import Program
-from step_runtime.rewriting.optimizing import Variant, rewritten, variants
+from step_runtime.rewriting.optimizing import Variant, explored, variants
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
@@ -41,7 +41,7 @@ def test_a_needlessly_dear_program_becomes_as_cheap_as_the_reference() -> None:
     costs = TaskCosts(task("norm/2"))
     reference = costs.price(oracle("norm/2")).cost
     for objective in ("memory", "operations"):
-        found = rewritten(costs, NEEDLESS, objective, 60)
+        found = explored(costs, NEEDLESS, objective, 60).variants
         assert found[0].cost.figure(objective) == reference.figure(objective)
         assert verify(task("norm/2"), found[0].text).passed
         given = next(variant for variant in found if not variant.rewrites)
@@ -50,7 +50,7 @@ def test_a_needlessly_dear_program_becomes_as_cheap_as_the_reference() -> None:
 
 def test_a_program_that_fails_a_check_is_rejected() -> None:
     with pytest.raises(Rejected):
-        rewritten(TaskCosts(task("norm/2")), "return E9", "memory")
+        explored(TaskCosts(task("norm/2")), "return E9", "memory")
 
 
 def outputs(instance: TaskInstance, text: str) -> list[Data]:
@@ -94,7 +94,7 @@ def test_no_rewrite_moves_a_rounding(text: str, folds: int) -> None:
     given = loads_task(ROUNDED, "rounded")
     instance = TaskInstance(given, given.size_sets()[0])
     expected = outputs(instance, text)
-    found = rewritten(TaskCosts(given), text, "operations", 25)
+    found = explored(TaskCosts(given), text, "operations", 25).variants
     applied = {name for variant in found for name in variant.rewrites}
     assert applied >= {"drop a round trip", "compute before repeating", "split a fold"}
     for variant in found:
