@@ -34,7 +34,7 @@ exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad o
 
 SYNTHESIS = OptionGroup(
     "the default, and `--proposer search`: classical synthesis, which runs the task's functions and reference on data;"
-    " --max-minutes is per task (default: 2)"
+    " --max-minutes is processor time per task (default: 2)"
 )
 
 
@@ -66,10 +66,10 @@ class SearchConfig(Config):
     max_candidates: Count | None = SYNTHESIS.option(
         None,
         "maximum number of streams computed per task; unless time runs out, the same number gives the same result"
-        " on any machine (default: 20 million)",
+        " on any machine (default: 4 million)",
         "N",
     )
-    max_minutes: Positive | None = option(None, "per task (default: 2)", "X")
+    max_minutes: Positive | None = option(None, "of processor time per task (default: 2)", "X")
     split: When = SYNTHESIS.option(
         "late",
         "when to split a task into sub-tasks, at intermediate values of its reference: `late`, after half of the"
@@ -92,20 +92,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Before the LM's packages are imported, so that its workers import theirs meanwhile.
     tasks, doubts = load_with_warnings(options.task, language)
     from pipeline.actions import generated
-    from pipeline.actions.generate_programs import MINUTES, Searching, Stages
+    from pipeline.actions.generate_programs import CANDIDATES, MINUTES, Generation, Searching
 
     files = generated.output_files(tasks, options.output, options.format, language, force=options.force)
     limits, lm, searching = SearchConfig.of(given), None, None
     if proposer in (ALL, SEARCH):
-        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates, limits.split)
+        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates or CANDIDATES, limits.split)
     if proposer == ALL:
         lm = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
     elif proposer != SEARCH:
         lm = ProgramConfig.of(given)
-    stages = Stages(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
+    generation = Generation(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
     texts = texts_of(options.task) if language is None else {}
-    result = generated.generate(stages, proposer, files, texts)
-    result = result.doubted(doubts)
+    result = generated.generate(generation, proposer, files, texts, doubts)
     print(json_text(NAME, result.as_json) if options.as_json else result.text)
     if result.message:
         print_message(NAME, result.message)

@@ -1,22 +1,19 @@
-"""The stages of `pipeline.generate`: an LM, then classical synthesis, then splitting."""
+"""`pipeline.generate`: solvers try each task in turn, until one has a program that passes."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 
 from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
-from optimizers.sampling_loop import UntilSolved, sample_until_solved
-from pipeline.actions.advice import Advice, advise
-from pipeline.actions.offers import Offer, Offering, Solution
-from pipeline.actions.split_tasks import SPLIT, detail, split_tasks
+from optimizers.sampling_loop import sample_until_solved
+from pipeline.actions.solutions import Found, Solution, Solutions
 from pipeline.base.choices import SEARCH, Objective, ProposerKind, is_embedded
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
@@ -27,104 +24,74 @@ from pipeline.languages.language import Task
 from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.splitting.outcomes import SplitOutcome
 from pipeline.splitting.plan import When, search_seconds
+from pipeline.splitting.split_search import split_all
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
-from pipeline.synthesis.results import programs_of
-from pipeline.synthesis.search_budget import search_budget
+from pipeline.synthesis.search_budget import SEVERAL
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import Task as StepTask
 
 MINUTES = 2.0
-"""Limit for one task of a search, unless another is given."""
+"""Of processor time for one task, unless another limit is given."""
+CANDIDATES = 4_000_000
+"""Streams that searches compute for one task, unless another limit is given."""
 LM_SHARE = 0.25
 """The most of a task's time for the LM, where a search follows."""
 CLEAN_SECONDS = 20.0
-"""How long a task is searched for a program without findings, at most, where all that were found have some."""
+"""How long a task is searched for a program without findings, at most, where the one found has some."""
 UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
 """What is to be said of programs that are kept when a command is interrupted."""
 
 
-class Draft(NamedTuple):
-    """A verified program: its text, what found it, and how, in words."""
-
-    text: str
-    by: str
-    detail: str
-
-
 @dataclass
-class Progress:
-    """What the stages have found so far, by the task's name.
+class Result:
+    """What came of a task: a solution, or what was tried in vain.
 
-    Attributes:
-        proposer: How the LM was asked; None for none, and for the embedded LM.
-        lm: The name of the LM; empty for none.
-        demonstrations: What a task alone was shown, and why.
-        seconds: How long each task was worked on, by the clock.
-        stopped: What ended the stages early: `interrupted`, `failed`, or `budget` where nothing follows the LM.
-        message: The same for people.
+    `shown` says what the task alone was shown in the LM's prompt, and why.
     """
 
-    drafts: dict[str, list[Draft]] = field(default_factory=dict)
-    offers: dict[str, Offer] = field(default_factory=dict)
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
-    searches: dict[str, SearchOutcome] = field(default_factory=dict)
-    splits: dict[str, SplitOutcome] = field(default_factory=dict)
-    proposer: ProposerKind | None = None
-    lm: str = ""
-    demonstrations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    stopped: str = ""
-    message: str = ""
-    _earlier: dict[str, float] = field(default_factory=dict)
-    """`seconds` without the present stage."""
+    solution: Solution | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    search: SearchOutcome | None = None
+    split: SplitOutcome | None = None
+    shown: Mapping[str, str] = field(default_factory=dict)
 
-    def advice(self, task: Task) -> Advice | None:
-        """Advice on an unsolved task; None for a task of another language."""
-        if not isinstance(task, StepTask):
-            return None
-        search = self.searches.get(task.name)
-        missed, exhausted = (search.missed, search.reason == "exhausted") if search else (None, False)
-        return advise(task, self.attempts.get(task.name), missed, exhausted=exhausted, proposer=self.proposer)
 
-    def begin(self) -> float:
-        """The time, at which a stage begins."""
-        self._earlier = dict(self.seconds)
-        return time.monotonic()
+@dataclass(frozen=True)
+class Solver:
+    """A way to programs that pass: which tasks it tries, by what is known of them, and what it finds for them."""
 
-    def spent(self, name: str, seconds: float, start: float) -> None:
-        """Adds the time of a part of a stage that began at `start`; parts that run side by side are counted once."""
-        before = self.seconds.get(name, 0.0)
-        self.seconds[name] = max(before, min(before + seconds, time.monotonic() - start + self._earlier.get(name, 0.0)))
-
-    def unsolved(self, tasks: Iterable[Task]) -> list[Any]:
-        """The tasks without a program."""
-        return [task for task in tasks if task.name not in self.drafts]
+    takes: Callable[[Result], bool]
+    tried: Callable[[Sequence[Any]], Iterator[tuple[Any, Found]]]
 
 
 @dataclass(frozen=True)
 class Searching:
-    """The limits of a search for one task, None for the default number of candidates; when and how it is split."""
+    """The limits of a search for one task, in minutes of processor time and candidates, and when it is split."""
 
     minutes: float
-    candidates: int | None = None
-    split: When = "late"
+    candidates: int
+    split: When
 
 
-@dataclass(frozen=True)
-class Stages:
-    """One call of the command: what is sampled, what is searched, or both.
+@dataclass
+class Generation:
+    """One call of the command.
 
     Attributes:
         name: The command's, for messages.
         tasks: The tasks to solve.
-        cluster: Where the stages run.
+        cluster: Where the solvers run.
         lm: The program to sample and its settings; None to ask no LM.
         searching: How tasks are searched and split; None to ask the LM alone.
         objective: What is preferred among verified programs; but for `correctness`, solved tasks are searched, too.
+        results: What came of each task, by its name.
+        asked: The LM's name; empty for none.
+        proposer: How it was asked; None for none, and for the embedded LM.
+        stopped: What ended the solvers early: `interrupted`, `failed`, or `budget` where nothing follows the LM.
+        message: The same for people.
     """
 
     name: str
@@ -132,55 +99,75 @@ class Stages:
     cluster: ClusterConfig
     lm: ProgramConfig | None
     searching: Searching | None
-    objective: Objective = "correctness"
+    objective: Objective
+    results: dict[str, Result] = field(init=False)
+    asked: str = ""
+    proposer: ProposerKind | None = None
+    stopped: str = ""
+    message: str = ""
 
-    def run(self) -> Progress:
-        """The LM first, then search, then splitting; an interrupt ends them and keeps the programs found."""
-        progress = Progress()
+    def __post_init__(self) -> None:
+        self.results = {task.name: Result() for task in self.tasks}
+
+    def run(self) -> None:
+        """Solves the tasks; an interrupt ends that and keeps the programs found.
+
+        Raises:
+            UsageError: The program can't be used, or a task's own code fails.
+            LMUnavailable: The LM can't be used.
+            ClusterUnavailable: The cluster can't be used, and nothing was found.
+        """
         try:
             with open_workers(self.cluster, self.name) as workers:
                 if self.lm is None:
                     with workers.pool(verification_settings()) as judges:
-                        self._run_on(workers, Metric(judges), None, progress)
+                        self._solve(workers, Metric(judges), None)
                 else:
                     session = open_program(self.lm, workers, partial(print_message, self.name))
-                    language = self.lm.language
-                    with lm_session(session.lm, workers, language) as metric:
-                        self._run_on(workers, metric, session, progress)
+                    with lm_session(session.lm, workers, self.lm.language) as metric:
+                        self._solve(workers, metric, session)
         except TaskError as error:
             raise UsageError(str(error)) from None
         except ClusterUnavailable as error:
-            if not progress.drafts:
+            if not any(result.solution for result in self.results.values()):
                 raise
-            progress.stopped, progress.message = "failed", str(error)
+            self.stopped, self.message = "failed", str(error)
         except KeyboardInterrupt:
-            progress.stopped = progress.message = "interrupted"
-        for name, drafts in progress.drafts.items():
-            unchanged = [Solution(each.text, *each, findings=(UNSTRESSED,)) for each in drafts]
-            progress.offers.setdefault(name, Offer.unpriced(unchanged))
-        return progress
+            self.stopped = self.message = "interrupted"
+            for result in self.results.values():
+                if result.solution is None and (right := [each for each in result.attempts if each.passed]):
+                    found = self._answered(result, right[0])
+                    result.solution = Solution(found.text, *found, findings=(UNSTRESSED,))
 
-    def _run_on(self, workers: Workers, metric: Metric, session: ProgramSession | None, progress: Progress) -> None:
-        offering = Offering(self.objective, metric)
-        start, turns = time.monotonic(), math.ceil(len(self.tasks) / workers.count)
+    def _solve(self, workers: Workers, metric: Metric, session: ProgramSession | None) -> None:
+        """Has the solvers try the tasks, one after the other; a better program replaces one found before."""
+        solutions = Solutions(self.objective, metric)
         self._announce(session)
+        for solver in self._solvers(workers, solutions, session):
+            taken = [task for task in self.tasks if solver.takes(self.results[task.name])]
+            for task, found in solver.tried(taken) if taken else ():
+                result = self.results[task.name]
+                result.solution = solutions.better(result.solution, solutions.of(task, found))
+            if self.stopped:
+                return
+
+    def _solvers(self, workers: Workers, solutions: Solutions, session: ProgramSession | None) -> Iterator[Solver]:
+        def is_open(result: Result) -> bool:
+            return result.solution is None
+
         if session is not None:
-            self._sample(session, turns, offering, progress)
-        if self.searching is not None and not progress.stopped:
-            left = 60 * self.searching.minutes
-            if session is not None:
-                left = max(left - (time.monotonic() - start) / turns, left * (1 - LM_SHARE))
-            whole = search_seconds(self.searching.split, left)
-            self._pursue(workers, progress, whole)
-            self._split(workers, progress, left - whole)
-            self._improve(offering, workers, progress)
-        for task in self.tasks if progress.stopped != "interrupted" else ():
-            if task.name in progress.drafts:
-                solutions: dict[str, Solution] = {}
-                for draft in progress.drafts[task.name]:
-                    solution = offering.solution(task, *draft)
-                    solutions.setdefault(solution.impl, solution)
-                progress.offers[task.name] = offering.offer(task, [*solutions.values()])
+            yield Solver(is_open, partial(self._sample, session, solutions, workers.count))
+        if self.searching is None:
+            return
+        left, cheaper = self.searching.minutes * (60 if session is None else 60 * (1 - LM_SHARE)), solutions.figure
+        whole = search_seconds(self.searching.split, left)
+        if whole:
+            takes = (lambda result: True) if cheaper else is_open
+            yield Solver(takes, partial(self._search, self._budget(whole), workers))
+        if self.searching.split != "never":
+            yield Solver(is_open, partial(self._split, self._budget(left - whole), workers))
+        strictly = partial(self._search, self._budget(min(CLEAN_SECONDS, left)), workers, stress=True)
+        yield Solver(lambda result: result.solution is not None and bool(result.solution.findings), strictly)
 
     def _announce(self, session: ProgramSession | None) -> None:
         stages = []
@@ -188,127 +175,81 @@ class Stages:
             most = len(session.config.temperatures) * session.config.samples
             stages.append(f"up to {counted(most, 'answer')} of {session.lm.model}, program {session.config.program}")
         if self.searching is not None:
-            stages.append(f"search, {self.searching.minutes:g} min")
+            limit = f"{counted(self.searching.candidates, 'candidate')} or {self.searching.minutes:g} min"
+            stages.append(f"search, up to {limit} of processor time")
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, each: {'; then '.join(stages)}")
 
-    def _sample(self, session: ProgramSession, turns: int, offering: Offering, progress: Progress) -> None:
-        config, lm = session.config, session.lm.model
-        progress.lm, progress.proposer = lm, None if is_embedded(lm) else config.proposer
+    def _sample(
+        self, session: ProgramSession, solutions: Solutions, count: int, tasks: Sequence[Task]
+    ) -> Iterator[tuple[Task, Found]]:
+        """Asks the LM for all tasks; of a task's right answers the first without findings counts, else the first."""
+        config, by_name = session.config, {task.name: task for task in tasks}
+        self.asked = session.lm.model
+        self.proposer = None if is_embedded(self.asked) else config.proposer
         sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
-        limited = {"max_minutes": LM_SHARE * self.searching.minutes * turns} if self.searching else {}
-        start = progress.begin()
-        fit = fitted(session, self.tasks)
+        if self.searching is not None:
+            minutes = LM_SHARE * self.searching.minutes * math.ceil(len(tasks) / count)
+            config = config.model_copy(update={"max_minutes": minutes})
+        fit = fitted(session, tasks)
         if fit.note:
             print_message(self.name, fit.note)
-        fit.agent.verifier.metric, fit.agent.verifier.tasks = offering.metric, list(self.tasks)
-        progress.demonstrations = fit.shown.reasons
-        found = sample_until_solved(
+        fit.agent.verifier.metric, fit.agent.verifier.tasks = solutions.metric, list(tasks)
+        verified = set[str]()
+
+        def tell(name: str) -> None:
+            verified.add(name)
+            print_message(self.name, f"{len(verified)} of {counted(len(self.tasks), 'task')} verified")
+
+        def is_clean(answer: Attempt) -> bool:
+            return not solutions.metric.findings(by_name[answer.task_key], str(answer.outputs["impl"]))
+
+        answers = sample_until_solved(
             fit.agent,
-            {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks},
-            Sampler(trusted(offering.metric), sampling),
-            partial(self._verified, set()),
-            budget(config.model_copy(update=limited)),
-            sampling_lines(len(self.tasks), config.samples * len(config.temperatures)),
-            clean_answers(self.tasks, offering),
+            {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks},
+            Sampler(trusted(solutions.metric), sampling),
+            tell,
+            budget(config),
+            sampling_lines(len(tasks), config.samples * len(config.temperatures)),
+            is_clean,
             fit.shown.own_programs,
         )
-        progress.attempts |= found.attempts
-        for task in self.tasks:
-            attempts = found.attempts[task.name]
-            progress.spent(task.name, sum(each.seconds + each.metric_seconds for each in attempts), start)
-            if (answer := preferred(task, found, offering)) is not None:
-                how = f"answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
-                progress.drafts[task.name] = [Draft(str(answer.outputs["impl"]), lm.partition("/")[0], how)]
-        if found.stopped in ("interrupted", "failed") or (found.stopped and self.searching is None):
-            progress.stopped, progress.message = found.stopped, found.message
+        for task in tasks:
+            result = self.results[task.name]
+            result.attempts, result.shown = answers.attempts[task.name], fit.shown.reasons.get(task.name, {})
+        if answers.stopped == "interrupted":
+            raise KeyboardInterrupt
+        for task in tasks:
+            if right := answers.right(task.name):
+                yield task, self._answered(self.results[task.name], next(filter(is_clean, right), right[0]))
+        if answers.stopped == "failed" or (answers.stopped == "budget" and self.searching is None):
+            self.stopped, self.message = answers.stopped, answers.message
 
-    def _pursue(self, workers: Workers, progress: Progress, left: float) -> None:
-        """Searches, with so many seconds left for each task."""
-        thorough = self.objective != "correctness"
-        unsolved = progress.unsolved(self.tasks)
-        searched = list(self.tasks) if thorough else unsolved
-        if not searched or not left:
-            return
-        start = progress.begin()
-        for task, outcome in search_all(searched, self._limits(left), workers):
-            progress.spent(task.name, outcome.seconds, start)
-            progress.searches[task.name] = outcome
-            print_message(self.name, f"{len(progress.searches)} of {counted(len(searched), 'task')} searched")
-            self._keep(task, _drafts_of(outcome), progress)
+    def _answered(self, result: Result, right: Attempt) -> Found:
+        how = f"answer {result.attempts.index(right) + 1}, temperature {right.temperature}"
+        return Found(str(right.outputs["impl"]), self.asked.partition("/")[0], how)
 
-    def _split(self, workers: Workers, progress: Progress, left: float) -> None:
-        """Splits what is unsolved, with so many seconds left for each task."""
-        assert self.searching is not None
-        unsolved, when = progress.unsolved(self.tasks), self.searching.split
-        start = progress.begin()
-        for task, outcome in split_tasks(self.name, unsolved, when, self._limits(left), workers):
-            progress.spent(task.name, outcome.seconds, start)
-            progress.splits[task.name] = outcome
+    def _search(
+        self, limits: SearchBudget, workers: Workers, tasks: Sequence[Any], *, stress: bool = False
+    ) -> Iterator[tuple[Any, Found]]:
+        """Searches for programs; with `stress`, for such as pass on stress inputs, too."""
+        given = [task.model_copy(update={"stress": True}) for task in tasks if not task.stress] if stress else tasks
+        by_name = {task.name: task for task in tasks}
+        for done, (task, outcome) in enumerate(search_all(given, limits, workers), start=1):
+            if not stress:
+                self.results[task.name].search = outcome
+                print_message(self.name, f"{done} of {counted(len(given), 'task')} searched")
+            for text in outcome.programs:
+                yield by_name[task.name], Found(text, SEARCH, counted(outcome.candidates, "candidate"))
+
+    def _split(self, limits: SearchBudget, workers: Workers, tasks: Sequence[Any]) -> Iterator[tuple[Any, Found]]:
+        print_message(self.name, f"splitting: {counted(len(tasks), 'task')}, up to {limits.seconds:.0f} s each")
+        for task, outcome in split_all(tasks, limits, workers):
+            self.results[task.name].split = outcome
+            print_message(self.name, f"{task.name}: {outcome.headline}")
             if outcome.impl is not None:
-                self._keep(task, [Draft(outcome.impl, SPLIT, detail(outcome))], progress)
+                yield task, Found(outcome.impl, "split", outcome.detail)
 
-    def _improve(self, offering: Offering, workers: Workers, progress: Progress) -> None:
-        """Searches on for a while where all programs of a task have findings."""
-        start = progress.begin()
-        for task, outcome in search_clean(self.tasks, progress.drafts, self._limits(CLEAN_SECONDS), workers, offering):
-            progress.spent(task.name, outcome.seconds, start)
-            self._keep(task, _drafts_of(outcome), progress)
-
-    def _limits(self, seconds: float) -> SearchBudget:
-        """The budget of a search of at most so many seconds."""
+    def _budget(self, seconds: float) -> SearchBudget:
         assert self.searching is not None
-        limit, thorough = min(seconds, 60 * self.searching.minutes), self.objective != "correctness"
-        return search_budget(limit, self.searching.candidates, thorough=thorough)
-
-    def _verified(self, verified: set[str], task: str) -> None:
-        """Says how many tasks have a right answer of the LM, with one more."""
-        verified.add(task)
-        print_message(self.name, f"{len(verified)} of {counted(len(self.tasks), 'task')} verified")
-
-    def _keep(self, task: StepTask, drafts: Sequence[Draft], progress: Progress) -> None:
-        """Adds programs of a task, and says so of the first one."""
-        if drafts and task.name not in progress.drafts:
-            done = f"{len(progress.drafts) + 1} of {counted(len(self.tasks), 'task')}"
-            print_message(self.name, f"{done} verified, the last by {drafts[0].by}")
-        if drafts:
-            progress.drafts.setdefault(task.name, []).extend(drafts)
-
-
-def _drafts_of(outcome: SearchOutcome) -> list[Draft]:
-    return [Draft(text, SEARCH, counted(outcome.candidates, "candidate")) for text in programs_of(outcome)]
-
-
-def clean_answers(tasks: Sequence[Task], offering: Offering) -> Callable[[Attempt], bool]:
-    """Whether a right answer to one of the tasks is without findings."""
-    by_name = {task.name: task for task in tasks}
-    return lambda answer: offering.is_clean(by_name[answer.task_key], str(answer.outputs["impl"]))
-
-
-def preferred(task: Task, found: UntilSolved, offering: Offering) -> Attempt | None:
-    """The first right answer without findings, else the first right one; None without one."""
-    clean = clean_answers([task], offering)
-    return next(filter(clean, found.right(task.name)), found.found(task.name))
-
-
-def search_clean(
-    tasks: Sequence[StepTask],
-    found: Mapping[str, Sequence[Draft]],
-    limits: SearchBudget,
-    workers: Workers,
-    offering: Offering,
-) -> Iterator[tuple[StepTask, SearchOutcome]]:
-    """Searches for programs that pass under stress, for solved tasks without such a program; yields its findings.
-
-    Raises:
-        TaskError: A task's own code fails.
-    """
-    doubted = {
-        task.name: task
-        for task in tasks
-        if task.name in found and not any(offering.is_clean(task, each.text) for each in found[task.name])
-    }
-    strict = [task.model_copy(update={"stress": True}) for task in doubted.values() if not task.stress]
-    limits = replace(limits, programs=1, thorough=False)
-    for task, outcome in search_all(strict, limits, workers) if strict else ():
-        if outcome.impl is not None:
-            yield doubted[task.name], outcome
+        several = SEVERAL if self.objective != "correctness" else 1
+        return SearchBudget(seconds, self.searching.candidates, programs=several)

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from optimizers import TokenCount
-from pipeline.actions.generate_programs import Progress, Stages
-from pipeline.actions.offers import (
-    NO_OFFER,
-    Generated,
-    WrittenOffer,
-    alternatives_folder,
-    findings_of,
-    write_offer,
-)
-from pipeline.actions.split_tasks import as_json, headline
+from pipeline.actions.advice import Advice, advise
+from pipeline.actions.generate_programs import Generation, Result
+from pipeline.actions.solutions import write_solution
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.languages import DEFAULT
-from pipeline.base.text import counted
+from pipeline.base.paths import shown
+from pipeline.base.text import exact_number
 from pipeline.languages.language import Task
 from pipeline.reporting.failures import MAX_FAILURES, summarize
 from pipeline.running.session import RERUN
-from pipeline.synthesis.results import why
+from step_runtime.cost.front import TRADED
+from step_runtime.tasks.task import Task as StepTask
 
 Files = Mapping[str, Sequence[Path]]
 """Files by the name of their task."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The results by task: for machines, for people, and as an exit code with a message for stderr."""
+
+    as_json: Mapping[str, Any]
+    text: str
+    exit_code: Exit
+    message: str = ""
 
 
 def output_files(
@@ -47,95 +52,116 @@ def output_files(
     text = f".{language or DEFAULT}"
     endings = {"yaml": (".yaml",), "text": (text,), "both": (".yaml", text)}[form]
     files = {task.name: [Path(output, f"{task.name}{ending}") for ending in endings] for task in tasks}
-    folders = [alternatives_folder(paths[0]) for paths in files.values()]
-    existing = [path for path in (*(path for paths in files.values() for path in paths), *folders) if path.exists()]
+    existing = [path for paths in files.values() for path in paths if path.exists()]
     if existing and not force:
         more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
         raise UsageError(f"{existing[0]} exists{more}; use --force to overwrite, or another folder for -o")
     return files
 
 
-def generate(stages: Stages, proposer: str, files: Files, texts: Mapping[str, str]) -> Generated:
-    """Runs the stages, and writes the programs to each task's files; comments in the task files' `texts` are kept.
+def generate(
+    generation: Generation,
+    proposer: str,
+    files: Files,
+    texts: Mapping[str, str],
+    doubts: Mapping[str, Sequence[str]],
+) -> Generated:
+    """Solves the tasks, and writes the programs to each task's files.
+
+    Comments in the task files' `texts` are kept; `doubts` are warnings about the tasks themselves, lines by task.
 
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.
         LMUnavailable: The LM can't be used.
         ClusterUnavailable: The cluster can't be used.
     """
-    start = time.monotonic()
-    progress = stages.run()
-    written = {
-        task.name: write_offer(task, progress.offers[task.name], files[task.name], texts.get(task.name))
-        for task in stages.tasks
-        if task.name in progress.offers
-    }
-    asked = _asked(stages, progress) if stages.lm is not None else {}
+    start, run = time.monotonic(), generation
+    run.run()
+    for task in run.tasks:
+        if (solution := run.results[task.name].solution) is not None:
+            write_solution(task, solution.impl, files[task.name], texts.get(task.name))
+    solved = [task.name for task in run.tasks if run.results[task.name].solution]
+    found = {name: own.solution.findings for name, own in run.results.items() if own.solution}
+    warnings = {name: [*doubts.get(name, ()), *found.get(name, ())] for name in run.results}
     result = {
         "proposer": proposer,
-        "solved": [task.name for task in stages.tasks if task.name in written],
-        "unsolved": [task.name for task in stages.tasks if task.name not in written],
-        "tasks": {task.name: _task_json(task, stages, progress, written.get(task.name)) for task in stages.tasks},
-        "warnings": findings_of(written),
+        "solved": solved,
+        "unsolved": [name for name in run.results if name not in solved],
+        "tasks": {task.name: _as_json(task, run, files[task.name]) for task in run.tasks},
+        "warnings": {name: lines for name, lines in warnings.items() if lines},
         "seconds": round(time.monotonic() - start, 3),
-        **asked,
+        **(_asked(run) if run.lm is not None else {}),
     }
-    text = "\n\n".join("\n".join(_task_text(task, stages, progress, written.get(task.name))) for task in stages.tasks)
-    message = f"{progress.message}; verified programs are kept, see above" if progress.stopped else ""
-    if progress.stopped in ("interrupted", "failed"):
-        code = Exit.INTERRUPTED if progress.stopped == "interrupted" else Exit.LM
-        return Generated(result, text, code, f"{message}. {RERUN}" if stages.lm is not None else message)
+    texts_ = ["\n".join(_lines(task, run, files[task.name])) for task in run.tasks]
+    doubtful = [line for lines in doubts.values() for line in lines]
+    text = "\n\n".join([*texts_, *(["\n".join(doubtful)] if doubtful else [])])
+    message = f"{run.message}; verified programs are kept, see above" if run.stopped else ""
+    if run.stopped in ("interrupted", "failed"):
+        code = Exit.INTERRUPTED if run.stopped == "interrupted" else Exit.LM
+        return Generated(result, text, code, f"{message}. {RERUN}" if run.lm is not None else message)
     return Generated(result, text, Exit.NO if result["unsolved"] else Exit.OK, message)
 
 
-def _asked(stages: Stages, progress: Progress) -> dict[str, Any]:
+def _asked(run: Generation) -> dict[str, Any]:
     """The program that was sampled, its LM, and the tokens."""
-    attempts = [attempt for own in progress.attempts.values() for attempt in own]
+    attempts = [attempt for result in run.results.values() for attempt in result.attempts]
     tokens = TokenCount.sum(count for attempt in attempts for count in attempt.tokens.values())
     return {
-        "program": stages.lm and stages.lm.program,
-        "lm": progress.lm,
+        "program": run.lm and run.lm.program,
+        "lm": run.asked,
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
         "tokens_estimated": tokens.estimated,
         "cost_usd": tokens.cost,
     }
 
 
-def _task_json(task: Task, stages: Stages, progress: Progress, written: WrittenOffer | None) -> dict[str, Any]:
-    name, language = task.name, stages.lm.language if stages.lm else None
-    attempts = progress.attempts.get(name, [])
-    search, split = progress.searches.get(name), progress.splits.get(name)
-    advice = None if written else progress.advice(task)
-    chosen = {"demonstrations": progress.demonstrations[name]} if name in progress.demonstrations else {}
+def _advice(task: Task, run: Generation, result: Result) -> Advice | None:
+    """Advice on an unsolved task; None for a task of another language."""
+    if not isinstance(task, StepTask) or result.solution is not None:
+        return None
+    return advise(task, result.attempts, run.proposer, result.search, result.split)
+
+
+def _as_json(task: Task, run: Generation, files: Sequence[Path]) -> dict[str, Any]:
+    result, advice = run.results[task.name], _advice(task, run, run.results[task.name])
+    solution, attempts = result.solution, result.attempts
     return {
-        "passed": written is not None,
-        **(written.to_dict() if written else NO_OFFER),
-        "seconds": round(progress.seconds.get(name, 0.0), 3),
+        "passed": solution is not None,
+        "impl": solution and solution.impl,
+        "draft": solution and solution.draft,
+        "found_by": solution and solution.by,
+        "detail": solution and solution.detail,
+        "rewrites": solution and list(solution.rewrites),
+        "cost": solution and (dict(solution.figures) or None),
+        "files": [str(file) for file in files] if solution else [],
         "answers": sum(attempt.scored for attempt in attempts),
         "temperature": next((attempt.temperature for attempt in attempts if attempt.passed), None),
-        **summarize(attempts, language).to_dict(),
-        "search": search and asdict(search),
-        "split": split and as_json(split),
+        **summarize(attempts, run.lm.language if run.lm else None).to_dict(),
+        "search": result.search and asdict(result.search),
+        "split": result.split and result.split.to_dict(),
         "advice": advice and advice.to_dict(),
-        **chosen,
+        **({"demonstrations": result.shown} if result.shown else {}),
     }
 
 
-def _task_text(task: Task, stages: Stages, progress: Progress, written: WrittenOffer | None) -> Iterator[str]:
+def _lines(task: Task, run: Generation, files: Sequence[Path]) -> Iterator[str]:
     """The program of a task or the files that it was written to, or why there is none and what to do."""
-    name = task.name
-    if written is not None:
-        yield f"{name}: verified, found by {written.offer.best.by} ({written.offer.best.detail})"
-        yield from (f"  {line}" for line in written.lines())
+    result, name = run.results[task.name], task.name
+    if (solution := result.solution) is not None:
+        yield f"{name}: verified, found by {solution.by} ({', '.join([solution.detail, *solution.rewrites])})"
+        yield from (f"  {line}" for line in [shown(file) for file in files] or solution.impl.strip().splitlines())
+        if solution.figures:
+            yield f"  cost: {', '.join(f'{each} {exact_number(solution.figures[each])}' for each in TRADED)}"
+        yield from (f"  warning: {finding}" for finding in solution.findings)
         return
     yield f"{name}: no verified program"
-    failures = summarize(progress.attempts.get(name, []), stages.lm.language if stages.lm else None)
-    if stages.lm is not None:
+    failures = summarize(result.attempts, run.lm.language if run.lm else None)
+    if run.lm is not None:
         yield from failures.counted()
-    if (search := progress.searches.get(name)) is not None:
-        yield f"  search: {counted(search.candidates, 'candidate')} in {search.seconds:.1f} s: {why(search)}"
-    if name in progress.splits:
-        yield f"  {headline(name, progress.splits[name]).removeprefix(f'{name}: ')}"
-    if (advice := progress.advice(task)) is not None:
+    if result.search is not None:
+        yield f"  search: {result.search.headline}"
+    if result.split is not None:
+        yield f"  splitting: {result.split.headline}"
+    if (advice := _advice(task, run, result)) is not None:
         yield from advice.lines()
-    yield from failures.shown(MAX_FAILURES if stages.searching is None else 1)
+    yield from failures.shown(MAX_FAILURES if run.searching is None else 1)

@@ -236,30 +236,18 @@ class EvaluateOutput(_Measured):
     run_id: str | None
 
 
-class OfferedProgram(Part):
-    """A verified program of a task."""
-
-    impl: str
-    file: str | None = Field(description="Where it was written as an alternative; null for the first, see `files`.")
-    found_by: str = Field(description="The stage that found it: an LM, `search` or `split`.")
-    detail: str = Field(description="How, in words.")
-    rewrites: tuple[str, ...] = Field(description="The rewrites that made it from the program found, in order.")
-    cost: Mapping[str, float] | None = Field(description="Its figures on the default chip; null if unknown.")
-    warnings: tuple[str, ...] = Field((), description="Warnings about it: failures on stress inputs.")
-
-
 class GeneratedTask(Part):
     """The result for one task."""
 
     model_config = ConfigDict(extra="allow")
     passed: bool
-    impl: str | None = Field(description="The program that is offered, simplified.")
+    impl: str | None = Field(description="The program, simplified.")
     draft: str | None = Field(description="The program before it was simplified.")
-    found_by: str | None
-    detail: str | None
+    found_by: str | None = Field(description="What found it: an LM, `search` or `split`.")
+    detail: str | None = Field(description="How, in words.")
+    rewrites: tuple[str, ...] | None = Field(description="The rewrites that made it from the program found, in order.")
+    cost: Mapping[str, float] | None = Field(description="Its figures on the default chip, with `--objective`.")
     files: tuple[str, ...]
-    programs: tuple[OfferedProgram, ...] = Field(description="The program that is offered, then those of other cost.")
-    sizes: Mapping[str, int] = Field(description="The sizes that programs are priced at.")
 
 
 class GenerateOutput(_Solving):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from pipeline.base.text import counted
 from pipeline.synthesis.search_budget import Reason
 from step_runtime.tasks.task import SolvedTask, Task
 
@@ -19,7 +21,6 @@ class SubtaskAttempt:
         reason: Why there is none.
         candidates: Streams computed in search of it.
         seconds: Processor time.
-        at: Seconds by the clock from the beginning on.
     """
 
     task: Task
@@ -28,7 +29,6 @@ class SubtaskAttempt:
     reason: Reason | None
     candidates: int
     seconds: float
-    at: float
 
     @property
     def goal(self) -> str:
@@ -59,6 +59,46 @@ class SplitOutcome:
     def candidates(self) -> int:
         """Streams computed in all searches."""
         return sum(attempt.candidates for attempt in self.attempts)
+
+    @property
+    def detail(self) -> str:
+        """How a program was composed."""
+        return f"{counted(len(self.parts), 'sub-task')}, {counted(self.candidates, 'candidate')}"
+
+    @property
+    def headline(self) -> str:
+        """What its program is composed of, or what stayed unsolved, and why."""
+        if self.impl is not None:
+            return f"verified, composed of {self.detail}"
+        effort = f"{counted(len(self.attempts), 'sub-task')} and {counted(self.candidates, 'candidate')}"
+        solved = ", ".join(part.task.outputs[0].name for part in self.parts)
+        left = f"; solved: {solved}" if solved else ""
+        unsolved = f"; no program makes {', '.join(self.unsolved)}" if self.unsolved else ""
+        return (
+            f"no program composed in {effort}, {self.processor:.1f} s of processor time: {self.reason}{left}{unsolved}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: the sub-tasks that were tried, in order, and which the program is composed of."""
+        return {
+            "passed": self.impl is not None,
+            "reason": self.reason or None,
+            "seconds": round(self.seconds, 3),
+            "processor": round(self.processor, 3),
+            "candidates": self.candidates,
+            "parts": [part.task.outputs[0].name for part in self.parts],
+            "subtasks": [
+                {
+                    "goal": attempt.goal,
+                    "given": list(attempt.given),
+                    "passed": attempt.impl is not None,
+                    "reason": attempt.reason,
+                    "candidates": attempt.candidates,
+                    "processor": round(attempt.seconds, 3),
+                }
+                for attempt in self.attempts
+            ],
+        }
 
     @property
     def processor(self) -> float:

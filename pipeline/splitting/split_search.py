@@ -69,7 +69,7 @@ class SplitSearch:
     def __init__(self, task: Task, pool: SearchPool, budget: SearchBudget, width: int = 1) -> None:
         self._task, self._pool, self._width = task.without_impl(), pool, width
         self._start = time.monotonic()
-        self._deadline = self._start + budget.seconds
+        self._clock = self._start + budget.clock
         self._budget = budget
         self._outcome = SplitOutcome()
         self._solved: dict[str, SubtaskAttempt] = {}
@@ -97,12 +97,17 @@ class SplitSearch:
                 if self._over:
                     break
             if self._over:
-                return self._end("candidate limit reached" if self._left < 1 else "time limit reached")
+                return self._end(self._over)
         return self._end("every sub-task within reach was tried")
 
     @property
-    def _over(self) -> bool:
-        return time.monotonic() > self._deadline or self._left < 1
+    def _over(self) -> str:
+        """The limit that is reached; empty for none."""
+        if self._left < 1:
+            return "candidate limit reached"
+        if self._outcome.processor > self._budget.seconds:
+            return "time limit reached"
+        return "time limit by the clock reached" if time.monotonic() > self._clock else ""
 
     @property
     def _left(self) -> int:
@@ -144,7 +149,8 @@ class SplitSearch:
                 self._depths[goal] = self._depth(goal) + 1
             return False
         task, given = subtask
-        budget = SearchBudget(max(self._deadline - time.monotonic(), 1.0), min(turn.candidates, self._left))
+        seconds = max(self._budget.seconds - self._outcome.processor, 1.0)
+        budget = SearchBudget(seconds, min(turn.candidates, self._left))
         running[self._pool.search(task, budget)] = task, goal, given
         return True
 
@@ -156,7 +162,7 @@ class SplitSearch:
 
     def _take(self, running: _Running) -> None:
         """Waits for a search, and notes what came of it."""
-        done, _ = wait(running, max(self._deadline - time.monotonic(), 0.0) + 1.0, FIRST_COMPLETED)
+        done, _ = wait(running, max(self._clock - time.monotonic(), 0.0) + 1.0, FIRST_COMPLETED)
         for future in done:
             task, _, given = running.pop(future)
             try:
@@ -201,8 +207,7 @@ class SplitSearch:
                 yield [each for each in known if each not in nearest]
 
     def _note(self, task: Task, given: tuple[str, ...], outcome: SearchOutcome) -> None:
-        at, found = time.monotonic() - self._start, (outcome.impl, outcome.reason)
-        attempt = SubtaskAttempt(task, given, *found, outcome.candidates, outcome.processor, at)
+        attempt = SubtaskAttempt(task, given, outcome.impl, outcome.reason, outcome.candidates, outcome.processor)
         self._outcome.attempts.append(attempt)
         if outcome.impl is not None and outcome.impl not in self._refused:
             self._solved[attempt.goal] = attempt
@@ -245,6 +250,6 @@ def split_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) -> 
     """
     if not tasks:
         return
-    with search_pool(workers, budget.seconds, PRELOAD) as pool:
+    with search_pool(workers, budget.clock, PRELOAD) as pool:
         for task in tasks:
             yield task, SplitSearch(task, pool, budget, workers.count).run()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy
 import torch
@@ -34,14 +33,14 @@ class BatchExecutor:
         self.space = space
         self.sizes: Mapping[str, int] = instance.sizes
         self.budget = budget
-        self._start = time.monotonic()
-        self.deadline = self._start + budget.seconds
+        self.deadline = time.process_time() + budget.seconds
+        self.clock = time.monotonic() + budget.clock
         self.candidates = 0
         self.kept = 0
         self.full = False
         self._end = (budget.candidates, self.deadline)
         self._over = False
-        self._applier = Applier(instance.dtype, Deadline.at(self.deadline))
+        self._applier = Applier(instance.dtype, Deadline.at(self.clock))
         self._rules = Rules(instance.sizes)
         self._inferred: dict[tuple[Primitive, tuple[StreamType, ...]], tuple[StreamType, ...]] = {}
         self._layouts: dict[StreamType, RowLayout] = {}
@@ -51,14 +50,14 @@ class BatchExecutor:
         self.space = space
         self._end = (
             int(self.candidates + share * self.budget.candidates),
-            time.monotonic() + share * self.budget.seconds,
+            time.process_time() + share * self.budget.seconds,
         )
         self.forget()
 
     @property
     def over(self) -> bool:
         """Whether the whole budget is used up."""
-        return self._over or time.monotonic() > self.deadline
+        return self._over or time.process_time() > self.deadline or time.monotonic() > self.clock
 
     def forget(self) -> None:
         """Nothing that was kept is in memory any more."""
@@ -90,10 +89,6 @@ class BatchExecutor:
         self.kept += 0 if self.full else needed
         return not self.full
 
-    def limit_candidates(self, candidates: int) -> None:
-        """Lowers the limit of candidates."""
-        self.budget = replace(self.budget, candidates=min(self.budget.candidates, candidates))
-
     def spend(self, candidates: int) -> None:
         """Accounts for candidates about to be tried.
 
@@ -104,8 +99,10 @@ class BatchExecutor:
         self._over = self._over or self.candidates + candidates > self.budget.candidates
         if self._over or self.candidates + candidates > most:
             raise OutOfBudget("candidates")
-        if time.monotonic() > min(deadline, self.deadline):
+        if time.process_time() > min(deadline, self.deadline):
             raise OutOfBudget("time")
+        if time.monotonic() > self.clock:
+            raise OutOfBudget("clock")
         self.candidates += candidates
 
     def add(self, op: Primitive, *inputs: Operand) -> tuple[Operand, ...]:
@@ -155,7 +152,7 @@ class BatchExecutor:
             result = rule.write_last(self, blocks)
         except RunError as error:
             if error.code == "time-limit":
-                raise OutOfBudget("time") from None
+                raise OutOfBudget("clock") from None
             return None
         except StepError:
             return None

@@ -6,7 +6,7 @@ It runs the task's functions and its reference, which no proposer may: a baselin
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 
@@ -14,23 +14,19 @@ from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.phases import PHASES, Phase, Types, resumed
 from pipeline.synthesis.rules import RuleTable
-from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
+from pipeline.synthesis.search_budget import OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import SearchRound
 from pipeline.synthesis.seed_streams import SeedStreams
 from pipeline.synthesis.top_down import InvertibleOperands
 from pipeline.synthesis.type_space import TypeSpace
-from step_runtime.cost.front import pareto_front
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import Task
-from step_runtime.verification.task_costs import TaskCosts
 from step_runtime.verification.verify import Verifier
 
-_GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
+_GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "clock", "crashed")
 """Of the reasons of several phases, the last in this order counts."""
-_LEAST_BEYOND = 20_000
-"""The candidates up to which a search continues at least, if more than one program is wanted."""
 
 
 class BidirectionalSearch:
@@ -65,8 +61,6 @@ class BidirectionalSearch:
                     found.setdefault(text, length)
                     if len(found) >= budget.programs:
                         break
-                    if len(found) == 1 and not budget.thorough:
-                        self._executor.limit_candidates(max(2 * self._executor.candidates, _LEAST_BEYOND))
                 reasons.append("memory" if self._executor.full else "exhausted")
             except OutOfBudget as error:
                 reasons.append(error.reason)
@@ -85,7 +79,7 @@ class BidirectionalSearch:
             self._turn.subgoals if self._turn else 0,
             len(self._refused),
             found[impl] if impl else None,
-            self._front(list(found)),
+            tuple(found)[1:],
             missed=() if found else self._observation.landmarks.missed(),
         )
 
@@ -108,14 +102,6 @@ class BidirectionalSearch:
                 yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
             else:
                 self._refused.add(text)
-
-    def _front(self, texts: Sequence[str]) -> tuple[FoundProgram, ...]:
-        """The programs that no other beats."""
-        if not texts:
-            return ()
-        costs = TaskCosts(self._task)
-        priced = [FoundProgram(text, costs.price(text).cost.figures()) for text in texts]
-        return tuple(pareto_front(priced, lambda program: program.figures, "memory"))
 
 
 def synthesize(task: Task, budget: SearchBudget | None = None) -> SearchOutcome:

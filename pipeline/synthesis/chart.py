@@ -236,7 +236,7 @@ def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[SeedS
             made = executor.add(node.op, *(streams[stream] for stream in node.inputs))
         except RunError as error:
             if error.code == "time-limit":
-                raise OutOfBudget("time") from None
+                raise OutOfBudget("clock") from None
             return
         except StepError:
             return

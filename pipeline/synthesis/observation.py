@@ -73,7 +73,7 @@ class Observation:
 
     def __init__(self, instance: TaskInstance, executor: BatchExecutor) -> None:
         self._instance, self._executor = instance, executor
-        self._applier = Applier(instance.dtype, Deadline.at(executor.deadline))
+        self._applier = Applier(instance.dtype, Deadline.at(executor.clock))
         (self.seed, values), (self._other, others), *_ = telling_runs(instance)
         self.landmarks = Landmarks(values, others, flat_inputs(instance, self.seed))
         data, scope = instance.sample_inputs(self.seed), instance.scope

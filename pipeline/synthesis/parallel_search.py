@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _GRACE = 20.0
 """Seconds beyond its budget after which a search is killed: for the task's compilation and the last verification."""
-_REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory", "killed": "killed"}
+_REASONS: dict[str, Reason] = {"time-limit": "clock", "memory-limit": "memory", "killed": "killed"}
 _LOG = logging.getLogger(__name__)
 
 
@@ -36,7 +36,7 @@ def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) ->
     Raises:
         TaskError: A task's own code fails.
     """
-    settings = PoolSettings(budget.seconds + _GRACE, MEMORY, _settle, (__name__,), task_of, files_of)
+    settings = PoolSettings(budget.clock + _GRACE, MEMORY, _settle, (__name__,), task_of, files_of)
     with workers.pool(settings, most=len(tasks)) as workers_pool:
         pool = SearchPool(workers_pool)
         try:

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pipeline.base.choices import Figure
+from pipeline.base.text import counted
 
-Reason = Literal["time", "candidates", "memory", "exhausted", "crashed", "killed", "internal"]
+Reason = Literal["time", "clock", "candidates", "memory", "exhausted", "crashed", "killed", "internal"]
+
+SEVERAL = 8
+"""Programs at which a search for several ends."""
+_PATIENCE = 6.0
+"""By the clock, a search may take so many times its processor time, and a minute."""
+_WORDS: dict[Reason, str] = {
+    "time": "time limit reached; raise --max-minutes",
+    "clock": "time limit by the clock reached, as the machine was busy; raise --max-minutes",
+    "candidates": "candidate limit reached; raise --max-candidates",
+    "memory": "memory limit reached; smaller `sizes` in the task file leave room for more programs",
+    "exhausted": "everything within reach was tried without success; the task may lack a helper function",
+    "crashed": "the process crashed, in one of the task's functions or its reference",
+    "killed": "something else killed the process, such as a machine that is out of memory; run it again",
+    "internal": "an error of the search itself, a bug",
+}
 
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """When to give up: wall clock seconds, candidates tried, and numbers of float64 kept (8 bytes each).
+    """When to give up: processor seconds, candidates tried, and numbers of float64 kept (8 bytes each).
 
-    A search that ends by `candidates` or `numbers` ends in the same state on any machine. It ends at the first program,
-    or, where more `programs` are wanted, continues for as many candidates again; `thorough`: through its whole budget.
+    A search that ends by `candidates` or `numbers` ends in the same state on any machine. It ends at the first of so
+    many `programs`. The clock ends it where a function hangs, or the machine is busy.
     """
 
     seconds: float = 60.0
     candidates: int = 20_000_000
     numbers: int = 100_000_000
     programs: int = 1
-    thorough: bool = False
 
-
-SEVERAL = 8
-"""Programs at which a search for alternatives ends."""
-
-
-def search_budget(seconds: float | None, candidates: int | None, *, thorough: bool) -> SearchBudget:
-    """The budget of a search for several programs; None leaves the default."""
-    default = SearchBudget()
-    return SearchBudget(
-        seconds or default.seconds, candidates or default.candidates, programs=SEVERAL, thorough=thorough
-    )
+    @property
+    def clock(self) -> float:
+        """Seconds by the clock."""
+        return _PATIENCE * self.seconds + 60
 
 
 class OutOfBudget(Exception):
@@ -47,14 +53,6 @@ class OutOfBudget(Exception):
 
 
 @dataclass(frozen=True)
-class FoundProgram:
-    """A program that passed the verifier, and the figures of its cost on the default chip."""
-
-    impl: str
-    figures: Mapping[Figure, float]
-
-
-@dataclass(frozen=True)
 class SearchOutcome:
     """The outcome of a search.
 
@@ -63,9 +61,8 @@ class SearchOutcome:
     `error` has in one line. `candidates` counts streams computed and subgoals
     solved for, `distinct` the streams of different value that were kept, `subgoals` the values wanted top-down,
     `refused` programs that gave the outputs on the observed data but not in verification; `length` counts primitives
-    except Copies. `seconds` is wall time, from the task's compilation on, and `processor` is processor time. `front`
-    has those of all programs found that no other beats in memory, time, traffic and operations. `missed` has the lines
-    of the reference none of whose values a stream had.
+    except Copies. `seconds` is wall time, from the task's compilation on, and `processor` is processor time. `others`
+    are further programs that passed. `missed` has the lines of the reference none of whose values a stream had.
     """
 
     impl: str | None
@@ -77,6 +74,18 @@ class SearchOutcome:
     subgoals: int = 0
     refused: int = 0
     length: int | None = None
-    front: tuple[FoundProgram, ...] = ()
+    others: tuple[str, ...] = ()
     error: str | None = None
     missed: tuple[str, ...] = ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Those that passed, in the order in which they were found."""
+        return () if self.impl is None else (self.impl, *self.others)
+
+    @property
+    def headline(self) -> str:
+        """Why nothing was found, in words."""
+        reason = _WORDS[self.reason or "exhausted"]
+        effort = f"{counted(self.candidates, 'candidate')} in {self.processor:.1f} s of processor time"
+        return f"{effort}: {reason}" + (f": {self.error}" if self.error else "")

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from optimizers import Attempt, Entry, Experience, TokenCount
-from pipeline.actions.offers import Offer, Solution, write_offer
 from pipeline.actions.sweep_spec import MOST, read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import parse_program, save_program
@@ -215,21 +214,3 @@ def test_a_sweep_is_bounded(attack: str, tmp_path: Path, monkeypatch: pytest.Mon
         read_spec(path)
     assert [*tmp_path.iterdir()] == [path]
     assert MOST < 30_000
-
-
-def test_alternatives_are_not_written_through_a_link(tmp_path: Path) -> None:
-    """Nor are the files behind it removed; the control removes those of an earlier call."""
-    found = Offer((Solution(oracle(NAME), oracle(NAME), "search", "found"),), {})
-    kept = tmp_path / "mine"
-    kept.mkdir()
-    (kept / "own.step").write_text("return E0")
-    folder = tmp_path / "2.alternatives"
-    folder.symlink_to(kept)
-    with pytest.raises(UsageError, match="expected a folder, found a link"):
-        write_offer(task(NAME), found, [tmp_path / "2.yaml"])
-    assert [path.name for path in kept.iterdir()] == ["own.step"]
-    folder.unlink()
-    folder.mkdir()
-    (folder / "2.step").write_text("return E0")
-    write_offer(task(NAME), found, [tmp_path / "2.yaml"])
-    assert not [*folder.iterdir()]

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from optimizers import Entry, TokenCount
-from pipeline.actions.offers import Offering
 from pipeline.actions.price_program import Optimized, optimize
+from pipeline.actions.solutions import Found, Solutions
 from pipeline.optimize import as_json
 from pipeline.rewriting.simplification import simplified
 from pipeline.running.simplifying import readable_solutions
@@ -35,13 +35,10 @@ def stable(name: str) -> str:
 @pytest.mark.parametrize("objective", ["correctness", "operations"])
 @pytest.mark.parametrize("name", TASKS)
 def test_a_maximum_that_is_taken_off_stays(name: str, objective: str) -> None:
-    """In what `generate` offers, and in its alternatives: none overflows where the answer does not."""
-    offering = Offering(objective, Metric(ThreadPoolExecutor(1)))  # type: ignore[arg-type]
-    assert offering.metric.findings(task(name), stable(name)) == ()
-    solution = offering.solution(task(name), stable(name), "embedded", "answer 1")
-    assert solution.findings == ()
-    found = offering.offer(task(name), [solution])
-    assert all(program.findings == () for program in found.programs)
+    """In what `generate` offers: it does not overflow where the answer does not."""
+    solutions = Solutions(objective, Metric(ThreadPoolExecutor(1)))  # type: ignore[arg-type]
+    assert solutions.metric.findings(task(name), stable(name)) == ()
+    assert solutions.of(task(name), Found(stable(name), "embedded", "answer 1")).findings == ()
 
 
 def test_what_is_recorded_as_a_solution_is_no_worse() -> None:

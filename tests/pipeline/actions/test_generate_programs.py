@@ -1,14 +1,12 @@
 """Generate in stages: the result says which of them found a program."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline import generate, verify
-from pipeline.actions.generate_programs import Progress
 from pipeline.base.errors import run_command
 from pipeline.rewriting.simplification import code_lines
 from step_runtime import verify as verdict_on
@@ -55,21 +53,6 @@ def test_each_task_says_what_found_it_and_each_failure_what_to_do(
     assert verdict_on(load_task(tmp_path / "out" / "easy.yaml")).passed
     assert (never["found_by"], never["search"]["reason"]) == (None, "exhausted")
     assert never["advice"]["hints"]
-
-
-def test_parts_that_run_side_by_side_are_counted_once() -> None:
-    """A task's seconds are those of the clock: of each stage no more than it took, and the sum of the stages."""
-    progress = Progress()
-    start = progress.begin()
-    for _ in range(3):
-        progress.spent("task", 60.0, start - 40.0)
-    assert progress.seconds["task"] == pytest.approx(40.0, abs=time.monotonic() - start + 1e-6)
-    progress.spent("other", 2.0, start - 40.0)
-    again = progress.begin()
-    progress.spent("task", 5.0, again - 10.0)
-    progress.spent("other", 1.0, again - 10.0)
-    assert progress.seconds["task"] == pytest.approx(45.0, abs=time.monotonic() - start + 1e-6)
-    assert progress.seconds["other"] == 3.0
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def test_a_search_with_nothing_left_to_try_says_so() -> None:
 
 
 def test_a_search_goes_on_past_its_first_program() -> None:
-    """Of a sum before and one after the products, the front has the program with fewer operations; all of it passes."""
+    """To a sum before the products, which has fewer operations than one after; all programs pass."""
     text = """
     inputs:
     - {name: E0, dtype: fp32, dims: [D, N], data_gen: torch.randn}
@@ -117,8 +117,7 @@ def test_a_search_goes_on_past_its_first_program() -> None:
     - {name: S0, dtype: fp32, dims: [N], data_transform: "input_data['E0'].sum(-1) * 0.5"}
     """
     one, several = synthesize(task(text)), synthesize(task(text), SearchBudget(candidates=300, programs=8))
-    assert [program.impl for program in one.front] == [one.impl]
+    assert one.programs == (one.impl,)
     assert several.impl == one.impl and several.candidates > one.candidates
-    (cheapest,) = several.front
-    assert cheapest.impl.index("fn_add") < cheapest.impl.index("fn_half")
-    assert verify(task(text), cheapest.impl).passed
+    assert any(text.index("fn_add") < text.index("fn_half") for text in several.programs)
+    assert all(verify(task(text), impl).passed for impl in several.programs)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipeline.synthesis import SearchBudget, parallel_search, results
+from pipeline.synthesis import SearchBudget, parallel_search
 from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.task import dump_task
 from tests.support import fragile
@@ -14,7 +14,7 @@ from tests.support.small_tasks import of_scalars
 
 def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker is killed when the time is up, and the next task is solved."""
-    monkeypatch.setattr(parallel_search, "_GRACE", 2.0 * LIMIT - 600)  # so that twice the limit is left
+    monkeypatch.setattr(parallel_search, "_GRACE", 2.0 * LIMIT - SearchBudget(600).clock)  # so that twice the limit is left
     loop = "[input[0] for _ in iter(int, 1)]"
     hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")
@@ -22,7 +22,7 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
         outcome
         for _, outcome in parallel_search.search_all([hanging, easy], SearchBudget(seconds=600), LocalWorkers(1))
     ]
-    assert (found[0].impl, found[0].reason) == (None, "time")
+    assert (found[0].impl, found[0].reason) == (None, "clock")
     assert found[1].impl is not None
 
 
@@ -40,7 +40,7 @@ def test_an_error_of_a_search_is_in_its_outcome(
     assert broken.error is not None
     assert re.fullmatch(r"ZeroDivisionError: .* \(fragile\.py:\d+\)", broken.error)
     assert f"broken: the search failed: {broken.error}" in caplog.text
-    assert broken.error in results.why(broken)
+    assert broken.error in broken.headline
     assert found.error is None
     assert found.impl is not None
 
