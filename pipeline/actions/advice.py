@@ -67,8 +67,13 @@ def advise(
 
 
 def _searched(search: SearchOutcome | None, split: SplitOutcome | None) -> Iterator[str]:
-    """What a search of the whole, or of the parts, did not reach first."""
-    if search is not None and search.missed:
+    """What a search of the parts, or else of the whole, did not reach first."""
+    if split is not None and split.obstacle:
+        yield (
+            f"the search by parts found no program of {split.obstacle}. If the functions should compute it, check their"
+            " arguments, dims and constants; else add one that does, or write this line in the steps that they take"
+        )
+    elif search is not None and search.missed:
         first, *others = search.missed
         rest = f" (nor of {counted(len(others), 'further line')})" if others else ""
         yield (

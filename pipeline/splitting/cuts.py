@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pipeline.splitting.operators import Executed, Recorder, executed_by_functions
 from pipeline.splitting.statements import Place, Statement, normal_form
 from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.shapes import Dim, as_dim, try_evaluate
@@ -69,12 +71,18 @@ class ReferenceCuts:
         cuts: Values between inputs and outputs; an output that is no tuple is one, too.
         outputs: The place of each component of each output.
         axes: The axes of whatever tensor the reference makes, by place.
+        executed: What each statement executes, at each set of sizes.
+        functions: What each function executes on an element, at each set of sizes.
+        refused: Why values that the reference names are no cuts, in words, by place.
         expanded: Whether calls of attention are written out.
     """
 
     cuts: tuple[Cut, ...]
     outputs: tuple[tuple[Place, ...], ...]
     axes: Mapping[Place, Axes]
+    executed: tuple[tuple[Executed, ...], ...]
+    functions: tuple[Mapping[str, Executed], ...]
+    refused: Mapping[Place, str]
     expanded: bool = False
 
 
@@ -126,6 +134,8 @@ class _Finder:
         self._task, self._statements = task, statements
         self._instances = instances(task)
         self._code = [statement.code for statement in statements]
+        self._executed: list[tuple[Executed, ...]] = []
+        self._refused: dict[Place, str] = {}
         self._samples = [self._values(instance, seed) for instance in self._instances for seed in _SEEDS]
         self._inputs = [self._given(instance, seed) for instance in self._instances for seed in _SEEDS]
         self._dims = _dims_of(task, self._instances)
@@ -136,11 +146,20 @@ class _Finder:
     def _values(self, instance: TaskInstance, seed: int) -> dict[Place, Tensor]:
         instance.sample_inputs(seed)
         found: dict[Place, Tensor] = {}
-        for number, names in enumerate(instance.trace(self._code)):
-            for name in self._statements[number].defines:
+        executed, recorder, traced = list[Executed](), Recorder(), instance.trace(self._code)
+        for number, statement in enumerate(self._statements):
+            with recorder:
+                names = next(traced)
+            executed.append(recorder.taken())
+            for name in statement.defines:
                 value = names.get(name)
-                if isinstance(value, Tensor) and 0 < value.numel() <= _MOST_NUMBERS and not value.is_complex():
+                if not isinstance(value, Tensor) or value.is_complex():
+                    self._refused[number, name] = "is no tensor of real numbers"
+                elif not 0 < value.numel() <= _MOST_NUMBERS:
+                    self._refused[number, name] = f"has {value.numel()} numbers, more than {_MOST_NUMBERS}"
+                else:
                     found[number, name] = value.detach().to(torch.float64).clone()
+        self._executed += [tuple(executed)] if seed == _SEEDS[0] else []
         return found
 
     @staticmethod
@@ -159,8 +178,13 @@ class _Finder:
         """The cuts."""
         depending = self._depending()
         groups: list[list[Place]] = []
+        for place in (place for place in self._samples[0] if place not in self.axes):
+            self._refused.setdefault(place, "has axes whose sizes are no dim or product of two")
         for place in self.axes:
-            if place not in depending or not self._is_sane(place) or self._is_input(place):
+            if place not in depending or self._is_input(place):
+                continue
+            if not self._is_sane(place):
+                self._refused[place] = "has NaN or infinite numbers, other than masks of minus infinity"
                 continue
             group = next((group for group in groups if self._same(group[0], place)), None)
             if group is None:
@@ -174,10 +198,13 @@ class _Finder:
         for group in groups:
             number = next((declared[place] for place in group if place in declared), None)
             cut = self._cut(group, taken) if number is None else self._output(group, number)
-            if cut is not None:
+            if cut is None:
+                self._refused[group[0]] = "has dims that no stream of the functions' types has"
+            else:
                 cuts.append(cut)
                 taken.add(cut.name)
-        return ReferenceCuts(tuple(cuts), outputs, self.axes)
+        functions = tuple(map(executed_by_functions, self._instances))
+        return ReferenceCuts(tuple(cuts), outputs, self.axes, tuple(self._executed), functions, self._refused)
 
     def _outputs(self) -> tuple[tuple[Place, ...], ...]:
         results = iter(
@@ -203,8 +230,12 @@ class _Finder:
         return found
 
     def _is_sane(self, place: Place) -> bool:
-        """Whether its numbers are finite, and it has more than one."""
-        return all(bool(torch.isfinite(sample[place]).all()) for sample in self._samples)
+        """Whether its numbers are finite but for masks, which leave some in each row."""
+        for sample in self._samples:
+            value, masked = sample[place], sample[place] == -torch.inf
+            if not bool((torch.isfinite(value) | masked).all()) or (value.dim() and bool(masked.all(-1).any())):
+                return False
+        return True
 
     def _is_input(self, place: Place) -> bool:
         """Whether an input has the same numbers."""
@@ -228,7 +259,7 @@ class _Finder:
         for sample in self._samples:
             a, b = sample[one], sample[other]
             a = a.reshape([size for size, dim in zip(a.shape, self.axes[one], strict=True) if dim != ONE])
-            if not _near(a.permute(order).reshape(b.shape).flatten(), b.flatten()):
+            if not _near(_unmasked(a.permute(order).reshape(b.shape).flatten()), _unmasked(b.flatten())):
                 return False
         return True
 
@@ -352,8 +383,13 @@ def _without(dims: Sequence[Dim], part: Sequence[Dim]) -> list[Dim] | None:
     return rest
 
 
+_MASKED = "torch.randn(shape).masked_fill((torch.rand(shape) < 0.4) & (torch.arange(shape[-1]) > 0), -torch.inf)"
+
+
 def _generator(values: Sequence[Tensor], axis: int) -> str:
-    """What generates data like these: of the same sign, whole, or with the same sums along their last axis."""
+    """What generates data like these: masked, of the same sign, whole, or with the same sums along their last axis."""
+    if any(bool((value == -torch.inf).any()) for value in values):
+        return _MASKED
     least = min(float(value.min()) for value in values)
     most = max(float(value.max()) for value in values)
     sums = [value.sum(axis) for value in values if value.dim()]
@@ -367,8 +403,13 @@ def _generator(values: Sequence[Tensor], axis: int) -> str:
     return "torch.randn"
 
 
+def _unmasked(value: Tensor) -> Tensor:
+    """The numbers with a fixed one in the place of minus infinity."""
+    return torch.where(value == -torch.inf, -math.pi, value)
+
+
 def _sorted(value: Tensor) -> Tensor:
-    return value.flatten().sort().values
+    return _unmasked(value).flatten().sort().values
 
 
 def _near(one: Tensor, other: Tensor) -> bool:

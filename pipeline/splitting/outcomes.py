@@ -46,6 +46,7 @@ class SplitOutcome:
         attempts: Every sub-task that was tried, in their order.
         reason: Why there is no program, in words.
         unsolved: The outputs that no sub-task made.
+        obstacle: The first value that was needed and not made, its code, and values on its way that are no cuts.
     """
 
     impl: str | None = None
@@ -53,6 +54,7 @@ class SplitOutcome:
     attempts: list[SubtaskAttempt] = field(default_factory=list)
     reason: str = ""
     unsolved: tuple[str, ...] = ()
+    obstacle: str = ""
     seconds: float = 0.0
 
     @property
@@ -74,6 +76,7 @@ class SplitOutcome:
         solved = ", ".join(part.task.outputs[0].name for part in self.parts)
         left = f"; solved: {solved}" if solved else ""
         unsolved = f"; no program makes {', '.join(self.unsolved)}" if self.unsolved else ""
+        unsolved += f"; first of all not {self.obstacle}" if self.obstacle else ""
         return (
             f"no program composed in {effort}, {self.processor:.1f} s of processor time: {self.reason}{left}{unsolved}"
         )

@@ -1,9 +1,9 @@
 """Solves a task by splitting it: sub-tasks are searched one by one, and their programs are composed.
 
-Values that the reference names, or a function of PyTorch gives, are tried as cuts before others. A value becomes a cut
-when a program makes it from inputs and earlier cuts; one that no program is found for is none, so that what is made of
-it is searched from what it is made of itself. In later rounds sub-tasks that stayed unsolved get more candidates, or
-start from cuts further back.
+A value becomes a cut when a program makes it from inputs and earlier cuts; one that no program is found for is none, so
+that what is made of it is searched from what it is made of itself. A value that the reference names is tried whole,
+then operator by operator. A sub-task is offered functions that execute what its reference does; in later rounds all
+others, more candidates, and cuts further back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from pipeline.splitting.composing import Composition, composed
 from pipeline.splitting.cuts import ReferenceCuts, find_cuts
 from pipeline.splitting.outcomes import SplitOutcome, SubtaskAttempt
-from pipeline.splitting.subtasks import SubtaskWriter
+from pipeline.splitting.subtasks import SubtaskWriter, parameters_read
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
 from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
 from pipeline.verification import judge
@@ -29,28 +29,33 @@ from step_runtime.tasks.task import SolvedTask, Task
 
 @dataclass(frozen=True)
 class _Round:
-    """The candidates of each sub-task; of which values, and whether also from cuts further back."""
+    """The candidates of each sub-task that is offered ten functions; which are offered, and from which cuts.
+
+    Of `likely` functions, each executes nothing that the reference does not.
+    """
 
     candidates: int
-    named: bool = False
+    likely: bool = False
     further: bool = False
 
 
 _ROUNDS = (
-    _Round(500, named=True),
-    _Round(500, named=True, further=True),
-    _Round(4_000, named=True),
-    _Round(4_000),
-    _Round(20_000, named=True),
+    _Round(500, likely=True),
+    _Round(500),
+    _Round(500, likely=True, further=True),
+    _Round(4_000, likely=True),
+    _Round(4_000, further=True),
+    _Round(20_000),
     _Round(20_000, further=True),
-    _Round(100_000, named=True),
+    _Round(100_000),
     _Round(100_000, further=True),
     _Round(1_000_000, further=True),
 )
-
-
 _MOST_UNSOLVED = 3
 """Unsolved values, each made of the one before, beyond which nothing is tried in a round."""
+
+_OFFERED = 10
+"""Functions of a sub-task to which the candidates of a round are fitted; more functions get more."""
 
 _Running: TypeAlias = dict[Future[Any], tuple[Task, str, tuple[str, ...]]]
 """Searches, each with its sub-task, what that makes, and the cuts that it starts from."""
@@ -85,10 +90,9 @@ class SplitSearch:
         """
         try:
             found: ReferenceCuts = self._pool.run(find_cuts, self._task).result()
-        except WorkerLost as error:
-            return self._end(f"its reference {error}")
-        except (SyntaxError, RecursionError) as error:
-            return self._end(f"its reference can't be split: {error}")
+        except (WorkerLost, SyntaxError, RecursionError) as error:
+            unsolved = tuple(spec.name for spec in self._task.outputs)
+            return SplitOutcome(reason=f"its reference can't be split: {error}", unsolved=unsolved)
         self._found, self._writer = found, SubtaskWriter(self._task, found)
         for turn in _ROUNDS:
             while self._round(turn):
@@ -120,13 +124,14 @@ class SplitSearch:
         if outcome.impl is None:
             outcome.parts = tuple(SolvedTask(each.task, each.impl or "") for each in self._solved.values())
             outcome.unsolved = tuple(spec.name for spec in self._task.outputs if spec.name not in self._solved)
+            outcome.obstacle = self._writer.obstacle([*self._solved])
         return outcome
 
     def _round(self, turn: _Round) -> bool:
         """Tries the open sub-tasks, in their order and side by side; whether all outputs are made."""
         running: _Running = {}
         self._depths = {}
-        waiting = [goal for goal in self._writer.goals if not turn.named or goal in self._writer.named]
+        waiting = [*self._order()]
         while (waiting or running) and not self._over and not self._complete:
             if not waiting or len(running) >= self._width or not self._is_ready(waiting[0], running):
                 self._take(running)
@@ -150,7 +155,8 @@ class SplitSearch:
             return False
         task, given = subtask
         seconds = max(self._budget.seconds - self._outcome.processor, 1.0)
-        budget = SearchBudget(seconds, min(turn.candidates, self._left))
+        most = turn.candidates * max(len(task.fns), _OFFERED) // _OFFERED
+        budget = SearchBudget(seconds, min(most, self._left))
         running[self._pool.search(task, budget)] = task, goal, given
         return True
 
@@ -181,7 +187,7 @@ class SplitSearch:
             return None
         for cuts in self._starts(goal, [*self._solved], further=turn.further):
             for without in (self._used, frozenset[str]()):
-                task = self._writer.subtask(goal, cuts, without)
+                task = self._writer.subtask(goal, cuts, without, likely=turn.likely)
                 if task is None or not task.fns:
                     continue
                 key = goal, self._writer.given(goal, cuts), frozenset(fn.func_name for fn in task.fns)
@@ -190,12 +196,24 @@ class SplitSearch:
                     return task, key[1]
         return None
 
+    def _order(self) -> Iterator[str]:
+        """The goals in their order: a named value whole, then those on its way, one operator each, then it again."""
+        between: list[str] = []
+        for goal in self._writer.goals:
+            if goal not in self._writer.named:
+                between.append(goal)
+                continue
+            yield goal
+            yield from (*between, goal) if between else ()
+            between = []
+
     @property
     def _used(self) -> frozenset[str]:
-        """The functions that programs of sub-tasks use: a task mostly lists a function because it is needed once."""
+        """The functions bound to a parameter that programs of sub-tasks use: each is mostly needed once."""
         texts = [attempt.impl or "" for attempt in self._solved.values()]
         words = {word for text in texts for word in re.findall(r"\w+", text)}
-        return frozenset(fn.func_name for fn in self._task.fns if fn.func_name in words)
+        used = (fn for fn in self._task.fns if fn.func_name in words)
+        return frozenset(fn.func_name for fn in used if parameters_read(fn.apply) != frozenset())
 
     def _starts(self, goal: str, known: Sequence[str], *, further: bool) -> Iterator[list[str]]:
         """The cuts to start from: all, and from further back those without one or all of the nearest."""

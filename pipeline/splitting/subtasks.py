@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import TypeVar
 
 from pipeline.splitting.cuts import ONE, Axes, Cut, ReferenceCuts, canonical_axes, permutation, statements_of
+from pipeline.splitting.operators import Executed, implied, may_serve
 from pipeline.splitting.statements import Place, Slice, Statement, slice_to, written
 from pipeline.synthesis.coercions import factors
 from step_runtime.base.errors import TaskError
@@ -21,6 +22,9 @@ from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import StreamType, components_of, layout, parse_dim, parse_dtype
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, dump_task
+
+_SHOWN = 3
+"""Statements of an unsolved value that are shown, the last ones."""
 
 
 class SubtaskWriter:
@@ -31,6 +35,7 @@ class SubtaskWriter:
         self.cuts = {cut.name: cut for cut in found.cuts}
         self._statements = statements_of(self.task, expanded=found.expanded)
         self._owners = {place: cut for cut in found.cuts for place in cut.places}
+        self._known: dict[tuple[int, tuple[int, ...]], Executed] = {}
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -59,15 +64,34 @@ class SubtaskWriter:
         number = self.cuts[goal].place[0]
         return any(number in part.statements for part in self._slices(later, cuts))
 
+    def obstacle(self, made: Collection[str]) -> str:
+        """The first value that is needed and not made, its code, and values on its way that are no cuts, and why."""
+        open_ = (goal for goal in self.goals if goal in self.named and goal not in made and self.is_needed(goal, made))
+        if (goal := next(open_, None)) is None:
+            return ""
+        slices = self._slices(goal, made)
+        numbers = sorted({number for part in slices for number in part.statements})
+        code = "; ".join(self._statements[number].code for number in numbers[-_SHOWN:])
+        given = ", ".join(self._given(slices)) or "the inputs"
+        refused = [
+            f"{name} {why}"
+            for (number, name), why in self.found.refused.items()
+            if number in numbers and not self._statements[number].temporary
+        ]
+        no_cuts = f" (no cut: {'; '.join(refused)})" if refused else ""
+        return f"`{goal}` of {given}: `{code}`{no_cuts}"
+
     def is_needed(self, goal: str, made: Collection[str]) -> bool:
         """Whether an output is made by way of a goal, from what is made already."""
         return any(self.is_between(goal, name, made) for name in self.outputs if name not in made)
 
-    def subtask(self, goal: str, cuts: Collection[str], without: Collection[str] = ()) -> Task | None:
+    def subtask(
+        self, goal: str, cuts: Collection[str], without: Collection[str] = (), *, likely: bool = False
+    ) -> Task | None:
         """The task to compute a goal from those of the cuts that its reference comes to first, and from inputs.
 
         None if no function reads a parameter that the reference needs, or nothing is given but parameters. Functions
-        named in `without` are left out.
+        named in `without` are left out; if only `likely` ones count, those that execute what the reference does not.
         """
         slices = self._slices(goal, cuts)
         given = self._given(slices)
@@ -76,6 +100,8 @@ class SubtaskWriter:
         specs += [_input(self.cuts[name]) for name in given]
         parameters = [spec for spec in self.task.parameters if spec.name in reads]
         fns = [fn for fn in self._functions(goal, given, slices, reads) if fn.func_name not in without]
+        if likely:
+            fns = [fn for fn in fns if self._is_likely(fn.func_name, slices)]
         read = [parameters_read(fn.apply) for fn in fns]
         unread = {spec.name for spec in parameters}.difference(*(names for names in read if names is not None))
         if not specs or (unread and None not in read):
@@ -152,6 +178,18 @@ class SubtaskWriter:
                 found.append(spec)
         return found
 
+    def _is_likely(self, name: str, slices: Sequence[Slice]) -> bool:
+        """Whether all that a function executes is executed in slices, too."""
+        numbers = tuple(dict.fromkeys(number for part in slices for number in part.statements))
+        every = enumerate(self.found.functions)
+        return all(name not in own or may_serve(own[name], self._implied(at, numbers)) for at, own in every)
+
+    def _implied(self, at: int, numbers: tuple[int, ...]) -> Executed:
+        key = at, numbers
+        if key not in self._known:
+            self._known[key] = implied(self.found.executed[at][number] for number in numbers)
+        return self._known[key]
+
     def _made(self, slices: Sequence[Slice]) -> Iterator[Place]:
         for part in slices:
             for number in part.statements:
@@ -196,11 +234,11 @@ def _with_whole_dims(task: Task, whole: Task) -> Task:
     for name, dim in whole_dims(whole).items():
         sizes = [try_evaluate(dim, each) for each in whole.size_sets()]
         streams = (*task.input_types, *task.parameter_types, *task.output_types)
-        every = [each for type_ in streams for each in canonical_axes(type_)]
-        every += [
-            each for pair in task.fn_types for dtype in pair for part in components_of(dtype) for each in layout(part)
-        ]
-        apart = all(each == dim or not each.free_symbols & dim.free_symbols for each in every)
+        every = [each for type_ in streams for each in type_.shape]
+        elements = [*(type_.dtype for type_ in streams), *(dtype for pair in task.fn_types for dtype in pair)]
+        within = [each for dtype in elements for part in components_of(dtype) for each in layout(part)]
+        shared = [each for each in (*every, *within) if each.free_symbols & dim.free_symbols]
+        apart = all(each == dim for each in shared) and dim not in within
         if dim not in every or not apart or None in sizes:
             continue
         renamed = {

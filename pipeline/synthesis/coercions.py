@@ -119,10 +119,10 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
         return
     yield Edit("insert", (), b[:1])
     if factors(b[0]):
-        widths = (width for width in range(2, len(a) + 1) if _multiply_to(a[:width], b[0]))
+        widths = (width for width in range(2, len(a) + 1) if multiply_to(a[:width], b[0]))
         yield from (Edit("merge", a[:width], b[:1]) for width in widths)
     if a and not a[0].is_Integer:
-        widths = (width for width in range(2, len(b) + 1) if _multiply_to(b[:width], a[0]) and ONE not in b[:width])
+        widths = (width for width in range(2, len(b) + 1) if multiply_to(b[:width], a[0]) and ONE not in b[:width])
         yield from (Edit("split", a[:1], b[:width]) for width in widths)
     for taken, given in _regrouped(a, b) if a else ():
         yield Edit("regroup", a[:taken], b[:given])
@@ -149,7 +149,7 @@ def _cost(edit: Edit) -> float:
     return _COST["drop"] if edit.kind == "insert" and edit.given[0] is ONE else _COST[edit.kind]
 
 
-def _multiply_to(dims: tuple[Dim, ...], whole: Dim) -> bool:
+def multiply_to(dims: tuple[Dim, ...], whole: Dim) -> bool:
     """Whether the product of dims is another dim."""
     # Different numbers rule a product out, which takes far less time than to multiply expressions.
     return math.prod(map(_number, dims)) == _number(whole) and _product(dims) == whole

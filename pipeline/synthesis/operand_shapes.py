@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
 
-from pipeline.synthesis.coercions import cut, dims_of, factors
+from pipeline.synthesis.coercions import cut, dims_of, factors, multiply_to
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace
 from step_runtime.base.shapes import Dim, as_dim
 from step_runtime.base.types import DType, StreamType, STuple, components_of, layout
@@ -162,6 +162,9 @@ class OperandShapes:
         for inner, outer in self._split(first) if len(dims) > 1 else ():
             if (inner, outer) == dims[:2]:
                 yield from self._left(dims[2:], rest, invented)
+        for width in range(3, len(dims) + 1 if self._widths[first] > 2 else 0):
+            if multiply_to(self._shape(dims[:width]), self._dims[first]):
+                yield from self._left(dims[width:], rest, invented)
         if invented:
             yield from self._left(dims, rest, invented - 1)
 

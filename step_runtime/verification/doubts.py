@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
 from step_runtime.base.syntax import parse_python
-from step_runtime.base.types import Buffer, Element, Multihot, components_of
+from step_runtime.base.types import Element, components_of
 from step_runtime.execution.invocation import Data
 from step_runtime.execution.number_formats import exact
 from step_runtime.tasks.task import Task, TensorSpec
@@ -161,35 +161,6 @@ def fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarni
                 f"{name} is {sets[0][name]} at every set of sizes: a program that is right for this size only passes"
             )
             yield TaskWarning("fixed-dim", message, ("sizes", name))
-
-
-def unmade_outputs(task: Task) -> Iterator[TaskWarning]:
-    """The outputs of elements that neither an input nor a function gives that can be applied, by types alone."""
-    known = {_element(part) for type_ in task.input_types for part in components_of(type_.dtype)}
-    left = list(task.fn_types)
-    while ready := [pair for pair in left if known >= {*map(_element, components_of(pair[0]))}]:
-        known |= {_element(part) for pair in ready for part in components_of(pair[1])}
-        left = [pair for pair in left if pair not in ready]
-    for at, type_ in enumerate(task.output_types):
-        for part in components_of(type_.dtype):
-            if _element(part) not in known:
-                message = f"output {task.outputs[at].name} consists of {part}, which no function gives: add one"
-                yield TaskWarning("unmade-output", message, ("outputs", at, "dtype"))
-
-
-def untaken_inputs(task: Task) -> Iterator[TaskWarning]:
-    """The inputs of numbers that no function takes, and of which no output consists; others can route."""
-    taken = [part for pair in task.fn_types for part in components_of(pair[0])]
-    taken += [part for type_ in task.output_types for part in components_of(type_.dtype)]
-    for at, type_ in enumerate(task.input_types):
-        for part in components_of(type_.dtype):
-            if not isinstance(_element(part), Multihot) and _element(part) not in {*map(_element, taken)}:
-                message = f"no function takes input {task.inputs[at].name}, of {part}: add one, or leave it out"
-                yield TaskWarning("untaken-input", message, ("inputs", at))
-
-
-def _element(part: Element) -> Element:
-    return part.elem if isinstance(part, Buffer) else part
 
 
 def boolean_functions(task: Task) -> Iterator[TaskWarning]:

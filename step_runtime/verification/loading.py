@@ -23,9 +23,7 @@ from step_runtime.verification.doubts import (
     boolean_functions,
     fixed_dims,
     simpler_references,
-    unmade_outputs,
     unstressed,
-    untaken_inputs,
     unvaried_data,
 )
 from step_runtime.verification.instance import TaskInstance, instances
@@ -79,8 +77,6 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
     yield from _equal_dims(task, sets)
     yield from fixed_dims(task, sets)
     yield from boolean_functions(task)
-    yield from unmade_outputs(task)
-    yield from untaken_inputs(task)
     yield from function_trials(task, tried)
     yield from assumptions(tried[0])
     yield from unstressed(tried[0])

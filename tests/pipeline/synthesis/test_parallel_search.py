@@ -14,7 +14,7 @@ from tests.support.small_tasks import of_scalars
 
 def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker is killed when the time is up, and the next task is solved."""
-    monkeypatch.setattr(parallel_search, "_GRACE", 2.0 * LIMIT - SearchBudget(600).clock)  # so that twice the limit is left
+    monkeypatch.setattr(parallel_search, "_GRACE", 2.0 * LIMIT - SearchBudget(600).clock)  # twice is left
     loop = "[input[0] for _ in iter(int, 1)]"
     hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")

@@ -58,21 +58,6 @@ def test_a_function_that_returns_a_bool_is_named(apply: str, doubted: bool, tmp_
     assert codes(tmp_path, apply=apply.replace("    ", "")) == ["bool-function"] * doubted
 
 
-def test_types_that_no_function_takes_or_gives_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "task.yaml"
-    path.write_text(
-        TASK.format(**GOOD).replace(
-            "dtype: fp32, dims: [N, M], data_transform", "dtype: bf16, dims: [N, M], data_transform"
-        )
-    )
-    with pytest.warns(TaskWarning, match="output S0 consists of bf16, which no function gives"):
-        load_task(path)
-    more = "- {name: E1, dtype: bf16, dims: [N], data_gen: torch.randn}"
-    path.write_text(TASK.format(**GOOD).replace("inputs: [{", "inputs:\n- {").replace("}]", f"}}\n{more}", 1))
-    with pytest.warns(TaskWarning, match="no function takes input E1, of bf16"):
-        load_task(path)
-
-
 def test_an_assumption_that_the_data_breaks_is_named(tmp_path: Path) -> None:
     """And not one that it keeps."""
     assert codes(tmp_path, input="data_gen: torch.randn, assumes: [positive]") == ["assumption"]

@@ -1,0 +1,118 @@
+"""Which functions may serve a part of a reference: those that execute nothing that the part does not.
+
+The reference and each function run while PyTorch's operators are recorded, with the lengths of a reference's axes, as
+each may be a row's, and of a function's rows. A function of scalars serves at any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from step_runtime.base.errors import TaskCodeError
+from step_runtime.base.types import Element, Multihot, components_of
+from step_runtime.execution.invocation import apply, element_layout, initial
+from step_runtime.execution.number_formats import element_type
+from step_runtime.verification.instance import TaskInstance
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Operators, and lengths of axes."""
+
+    names: frozenset[str]
+    lengths: frozenset[int]
+
+
+_SAME = {
+    "mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "addmm": "matmul add", "addmv": "matmul add",
+    "baddbmm": "matmul add", "pow": "mul", "square": "mul", "max": "amax", "maximum": "amax", "min": "amin",
+    "minimum": "amin", "_softmax": "softmax", "silu": "sigmoid mul", "rsub": "sub", "masked_fill": "where",
+}  # fmt: skip
+_IMPLIED = {
+    "matmul": "mul sum add", "mean": "sum add div mul", "sum": "add", "cumsum": "add", "cumprod": "mul", "prod": "mul",
+    "softmax": "exp amax sub sum div add", "_log_softmax": "exp amax sub sum add log", "logsumexp": "exp sum add log",
+    "native_layer_norm": "mean sum add sub mul rsqrt sqrt div", "_fused_rms_norm": "mean sum add mul rsqrt sqrt div",
+    "var": "mean sum add sub mul div", "std": "mean sum add sub mul div sqrt", "rsqrt": "sqrt div reciprocal",
+    "sigmoid": "exp neg add reciprocal div", "gelu": "mul erf tanh add", "amax": "amax", "addcmul": "mul add",
+    "linalg_vector_norm": "mul sum add sqrt", "sub": "neg add", "div": "reciprocal mul", "where": "mul",
+}  # fmt: skip
+"""What a function of a step of such an operator executes."""
+_VIEWS = {
+    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange", "as_strided", "cat",
+    "clone", "copy", "detach", "equal", "empty", "expand", "fill", "full", "lift_fresh", "narrow",
+    "new_ones", "new_zeros", "ones",
+    "ones_like", "permute", "reshape", "scalar_tensor", "select", "slice", "split", "split_with_sizes", "squeeze",
+    "stack", "t", "transpose", "unbind", "unsqueeze", "view", "zeros", "zeros_like",
+}  # fmt: skip
+"""They compute nothing."""
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records what runs within the context; `taken` gives it, and begins anew.
+
+    Lengths are those of all axes, or of the last ones alone.
+    """
+
+    def __init__(self, *, last: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._from = -1 if last else 0
+        self._names, self._lengths = set[str](), set[int]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs the operator, and records it."""
+        out = func(*args, **(kwargs or {}))
+        name = func.__name__.partition(".")[0]
+        name = name if name.startswith("_") else name.removesuffix("_")
+        self._names |= {*_SAME.get(name, name).split()} - _VIEWS
+        tensors = (each for each in (*args, out) if isinstance(each, Tensor))
+        self._lengths |= {length for each in tensors for length in each.shape[self._from :]}
+        return out
+
+    def taken(self) -> Executed:
+        """What ran since the last call."""
+        found = Executed(frozenset(self._names), frozenset(self._lengths))
+        self._names, self._lengths = set(), set()
+        return found
+
+
+def implied(parts: Iterable[Executed]) -> Executed:
+    """What parts execute together, and what functions of their steps do."""
+    every = list(parts)
+    names = frozenset[str]().union(*(part.names for part in every))
+    steps = {step for name in names for step in _IMPLIED.get(name, "").split()}
+    return Executed(names | steps, frozenset({1}).union(*(part.lengths for part in every)))
+
+
+def may_serve(own: Executed, there: Executed) -> bool:
+    """Whether all that a function executes is executed there, at the same lengths."""
+    return own.names <= there.names and own.lengths <= there.lengths
+
+
+def executed_by_functions(instance: TaskInstance) -> Mapping[str, Executed]:
+    """What each function of a task executes on an element; one that fails on it is left out."""
+    found, generator = dict[str, Executed](), torch.Generator().manual_seed(0)
+    for name, fn in instance.scope.fns.items():
+        recorder = Recorder(last=True)
+        element = [_sample(part, instance, generator) for part in components_of(fn.input)]
+        try:
+            given = [list(initial(fn, instance.sizes, instance.dtype)), element] if fn.stateful else [element]
+            with recorder:
+                apply(fn, given, instance.sizes, instance.dtype)
+        except TaskCodeError:
+            continue
+        found[name] = recorder.taken()
+    return found
+
+
+def _sample(element: Element, instance: TaskInstance, generator: torch.Generator) -> Tensor:
+    shape = element_layout(element, instance.sizes)
+    numbers = torch.rand(shape, generator=generator)
+    if isinstance(getattr(element, "elem", element), Multihot) or element.format.kind != "float":
+        numbers = (numbers > 0.5).to(numbers.dtype)
+    return numbers.to(element_type(element, instance.dtype))
