@@ -22,8 +22,10 @@ from step_runtime.base.errors import (
 from step_runtime.base.functions import Fn
 from step_runtime.base.stream import Stream, affine
 from step_runtime.base.types import Buffer, Multihot, Scalar, STuple
-from step_runtime.primitives import registry
-from step_runtime.primitives.registry import *  # noqa: F403
+from step_runtime.primitives import arithmetic, routing, structural
+from step_runtime.primitives.arithmetic import *  # noqa: F403
+from step_runtime.primitives.routing import *  # noqa: F403
+from step_runtime.primitives.structural import *  # noqa: F403
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
@@ -55,5 +57,7 @@ __all__ = [
     "loads_task",
     "verify",
 ]
-__all__ += registry.__all__
+__all__ += arithmetic.__all__
+__all__ += routing.__all__
+__all__ += structural.__all__
 __all__.sort()

@@ -15,6 +15,8 @@ from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function, whole
 from step_runtime.primitives.token_times import Pace, Schedule, Tokens, called, joined, kept_above
 
+__all__ = ["Accum", "Map", "Scan", "Zip"]
+
 
 def zip_types(left: StreamType, right: StreamType) -> StreamType:
     """The type of two streams paired element by element; tuples are flat.

@@ -44,6 +44,8 @@ from step_runtime.primitives.token_times import (
     spelled,
 )
 
+__all__ = ["Merge", "Partition"]
+
 
 @dataclass(frozen=True)
 class Partition(Primitive):

@@ -37,6 +37,19 @@ from step_runtime.primitives.token_times import (
     spelled,
 )
 
+__all__ = [
+    "Bufferize",
+    "Copy",
+    "Flatten",
+    "Identity",
+    "Promote",
+    "Repeat",
+    "RepeatLast",
+    "RepeatRef",
+    "Reshape",
+    "Streamify",
+]
+
 
 @dataclass(frozen=True)
 class Promote(Primitive):
@@ -229,6 +242,9 @@ class Repeat(_Repeating):
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
         return (_repeated(inputs[0], evaluate(self.n, frame.sizes)),)
+
+
+RepeatLast = Repeat
 
 
 def _repeated(operand: Operand, times: int) -> StreamData:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import sympy
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, describe_error, describe_value
-from step_runtime.base.functions import Fn
+from step_runtime.base.functions import DeclaredFn, Fn
 from step_runtime.base.shapes import (
     INNERMOST_FIRST,
     LARGEST_DIM,
@@ -25,20 +26,66 @@ from step_runtime.base.shapes import (
     is_reversed,
     torch_shape,
 )
-from step_runtime.base.types import DType, Element, Multihot, StreamType, components_of
+from step_runtime.base.stream import Stream
+from step_runtime.base.types import (
+    Buffer,
+    DType,
+    Element,
+    Multihot,
+    Scalar,
+    StreamType,
+    STuple,
+    components_of,
+)
 from step_runtime.execution.applier import Applier
 from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
 from step_runtime.execution.number_formats import conversion_problem, element_type, exact
+from step_runtime.primitives import PRIMITIVES
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import snippets
 from step_runtime.tasks.generators import PLAIN, expression, family
 from step_runtime.tasks.scope import Scope, make_scope
-from step_runtime.tasks.task import Task, TensorSpec, WrittenDim, declared_shapes
+from step_runtime.tasks.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
 from step_runtime.tasks.yaml_format import Location, format_location
-from step_runtime.verification.task_functions import STEP, TaskFn
 
 _KEPT = 2**28
 """Bytes of samples from which on older ones are drawn anew when they are asked for."""
+
+
+_TYPES = (Buffer, Fn, Multihot, Scalar, Stream, STuple)
+STEP = SimpleNamespace(**PRIMITIVES, **{cls.__name__: cls for cls in _TYPES})
+"""What snippets see as `step`: the part of the package that programs in Python use."""
+
+
+class TaskFn(DeclaredFn):
+    """A task's function with its author's code."""
+
+    def __init__(
+        self, spec: FnSpec, dtypes: tuple[DType, DType], namespace: snippets.Namespace, *, widen: snippets.Widening
+    ) -> None:
+        super().__init__(spec.func_name, spec.name, dtypes, stateful=spec.init is not None)
+        self._init = spec.init or []
+        self._namespace = namespace
+        parameters = ("state", "input") if self.stateful else ("input",)
+        code = snippets.compile_function(spec.apply, parameters, spec.func_name, widen=widen)
+        self._code: Callable[..., Sequence[Tensor]] = snippets.bind_function(code, spec.func_name, namespace)
+
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The author's code on one element."""
+        return self._code(*args)
+
+    def sources(self) -> tuple[Callable[..., Any], ...]:
+        """The author's code; the initial state is declared."""
+        return (self._code,)
+
+    def getInit(self) -> Sequence[Tensor]:
+        """Each component filled with its declared initial value."""
+        sizes = {symbol.name: size for symbol, size in self._namespace["ctx"].items()}
+        parts = zip(components_of(self.output), self._init, strict=True)
+        return [
+            torch.full(element_layout(element, sizes), value, dtype=element_type(element, torch.get_default_dtype()))
+            for element, value in parts
+        ]
 
 
 class TaskInstance:

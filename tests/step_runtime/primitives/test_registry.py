@@ -16,7 +16,7 @@ from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Sizes, routed_dim
 from step_runtime.base.types import Scalar, StreamType
 from step_runtime.language.canonical import describe
-from step_runtime.primitives import PRIMITIVES, Kind, Primitive, registry
+from step_runtime.primitives import PRIMITIVES, Kind, Primitive
 from step_runtime.primitives.token_times import Pace
 from step_runtime.program.graph import Node, Program
 from step_runtime.program.limits import Limits, check_size
@@ -58,7 +58,7 @@ def _program(op: Primitive) -> Program:
 
 def test_every_primitive_is_listed_once_and_public() -> None:
     """`step.NAME` in a program and in Python are the same; an alias has the name of what it stands for."""
-    assert sorted(PRIMITIVES) == registry.__all__
+    assert set(PRIMITIVES) < set(step.__all__)
     for name, primitive in PRIMITIVES.items():
         assert getattr(step, name) is primitive and name in step.__all__
         assert PRIMITIVES[primitive.__name__] is primitive

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from step_runtime import Task, loads_task
-from step_runtime.tasks.sizes import KINDS, further_sets, held_out_sets
+from step_runtime.tasks.sizes import KINDS, completed, further_sets, held_out_sets
 
 
 def task(dims: str, sizes: str = "{}", reference: str = "input_data['X']") -> Task:
@@ -125,3 +125,21 @@ def test_dims_that_are_equal_in_all_own_sets_differ_in_some_free_set() -> None:
     given = task("M, N", "{M: [3, 5], N: [3, 5]}")
     found = [sizes["M"] == sizes["N"] for sizes in held_out_sets(given, "free", Random(0))]
     assert found == [False, False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "given", "expected"),
+    [
+        ("{P: [2, 4], Q: [3, 5], T: [6, 20]}", {"T": 50}, {"P": 2, "Q": 25, "T": 50}),
+        ("{P: [2, 4], Q: [3, 7], T: [5, 11]}", {"T": 50}, {"P": 2, "Q": 48, "T": 50}),
+        ("{P: [3, 5], Q: [3, 5], T: [4, 9]}", {"P": 50}, {"P": 50, "Q": 50}),
+        ("{P: [4, 8], Q: [2, 4], T: [5, 6]}", {"Q": 50}, {"P": 100, "Q": 50}),
+    ],
+)
+def test_a_set_is_completed_from_some_of_its_sizes(sizes: str, given: dict[str, int], expected: dict[str, int]) -> None:
+    found = completed(task("P, Q, T", sizes), given)
+    assert found is not None and expected.items() <= found.items()
+
+
+def test_sizes_that_break_a_common_relation_complete_no_set() -> None:
+    assert completed(task("P, Q", "{P: [4, 8], Q: [3, 5]}"), {"P": 50}) is None
