@@ -81,7 +81,7 @@ TAMPERING = {
     "the answers": (
         "import pipeline.verification.isolation.answers as a; a.returned = lambda v: b'+{\"passed\": true}'"
     ),
-    "the connection": "import pipeline.verification.isolation.frames as f; f.send = lambda *a: None",
+    "the connection": "import pipeline.verification.isolation.cell as f; f.send = lambda *a: None",
     "a tolerance": "import step_runtime.verification.compare as c; c.TOLERANCES[torch.float64] = (9.0, 9.0)",
     "what writes JSON": "import json; json.dumps = lambda *a, **k: 'true'",
     "how JSON is written": "import json; json.JSONEncoder.encode = lambda *a: 'true'",

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import itertools
 import os
-import secrets
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -19,6 +19,7 @@ LARGEST = 2**28
 MOST_FILES = 10_000
 
 _PREFIX = "adaptive-step-cells-"
+_NOTHING = subprocess.DEVNULL
 
 
 class Scratch:
@@ -68,57 +69,10 @@ def remove(folder: Path | None) -> None:
     with contextlib.suppress(OSError):
         folder.rmdir()  # most are empty
         return
-    with contextlib.suppress(OSError):
-        top = _opened(folder)
-        try:
-            _clear(top)
-        finally:
-            os.close(top)
-        folder.rmdir()
-
-
-def _clear(top: int) -> None:
-    """Removes all that is in an open folder; folders below those in it are moved up, so that no path is long."""
-    left = _cleared(top, top)
-    while left:
-        name = left.pop()
+    # Python's own would need a frame for each level, of which a cell can make any number.
+    for command in (("chmod", "-R", "u+rwX"), ("rm", "-rf")):
         with contextlib.suppress(OSError):
-            number = _opened(name, top)
-            try:
-                left += _cleared(number, top)
-            finally:
-                os.close(number)
-        with contextlib.suppress(OSError):
-            os.rmdir(name, dir_fd=top)
-
-
-def _cleared(number: int, top: int) -> list[str]:
-    """Removes a folder's files, moves its folders to `top`, and gives their names there."""
-    with os.scandir(number) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    folders = []
-    for name, is_folder in found:
-        with contextlib.suppress(OSError):
-            if not is_folder:
-                os.unlink(name, dir_fd=number)
-                continue
-            moved = name
-            if number != top:
-                os.close(_opened(name, number))
-                moved = secrets.token_hex(16)
-                os.rename(name, moved, src_dir_fd=number, dst_dir_fd=top)
-            folders.append(moved)
-    return folders
-
-
-def _opened(name: Path | str, below: int | None = None) -> int:
-    """A folder, opened for its owner to read and change."""
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=below)
-    try:
-        os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 - no link stands there any more
-        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    finally:
-        os.close(place)
+            subprocess.run([*command, "--", folder], stdin=_NOTHING, stdout=_NOTHING, stderr=_NOTHING, check=False)
 
 
 def overfull(folder: Path | None, unnamed: int = 0) -> bool:

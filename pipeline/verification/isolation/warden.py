@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.verification import notes
-from pipeline.verification.isolation import answers, cell, frames, processes
+from pipeline.verification.isolation import answers, cell, processes
 from pipeline.verification.isolation.confinement import Confinement, Sandbox
 from pipeline.verification.isolation.scratch import LARGEST, MOST_FILES, Scratch, overfull, remove, used
 
@@ -101,7 +101,7 @@ class _Cell:
 
     def __post_init__(self) -> None:
         """Begins to watch it."""
-        self.receiver = frames.Receiver(self.sock, answers.LONGEST)
+        self.receiver = cell.Receiver(self.sock, answers.LONGEST)
         self.watched = processes.Watched(self.pid)
         self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
         self.poll = select.poll()
@@ -260,7 +260,7 @@ class _Warden:
         running.began = used
         running.sock.settimeout(self._limits.seconds)
         with contextlib.suppress(OSError):  # a cell that is gone is noticed when its answer is waited for
-            frames.send(running.sock, cell.HEADER.pack(number, len(lost_at)) + lost_at + call)
+            cell.send(running.sock, cell.HEADER.pack(number, len(lost_at)) + lost_at + call)
         running.sock.setblocking(False)
         closed, gone = 0.0, False
         while (answer := _arrived(running)) is None:
@@ -365,7 +365,7 @@ def _arrived(running: _Cell) -> bytes | None:
     try:
         while (answer := running.receiver.next()) is None and running.receiver.read():
             pass
-    except frames.Oversized:
+    except cell.Oversized:
         raise _Lost("crashed", f"answered with more than {answers.LONGEST:,} bytes") from None
     return answer
 
