@@ -64,6 +64,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._from = -1 if last else 0
         self._names, self._lengths = set[str](), set[int]()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise torch imports its compiler, which takes a second.
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the operator, and records it."""
         out = func(*args, **(kwargs or {}))

@@ -7,13 +7,13 @@
     rules, rulebook       which functions apply to which types, and those within reach of a round
     batch_execution       runs rules on blocks of streams (value_blocks), within the budget (search_budget)
     bottom_up             makes streams from the inputs
-    top_down, inversion   find the values that would do, from the outputs
-    observation           inputs, outputs and landmarks (operator_steps: those within one call) on data
-    next_lines            the legal next lines of a program by types: partial_program reads it, reachability looks ahead
-    search_round          one round, from seed_streams until landmarks are reached
+    top_down              finds the values that would do, from the outputs
+    observation           inputs, outputs and landmarks on data; reference_values records what the reference computes
+    next_lines            the legal next lines of a program by types; reachability looks ahead
+    search_round          one round, until landmarks are reached; the program where both sides meet
     phases                what rounds leave out at first, widened step by step
-    bidirectional_search  lets the two meet; assembly writes the program
-    parallel_search       searches for many tasks in processes that may be killed; results has their programs
+    bidirectional_search  the rounds, phase by phase
+    parallel_search       searches for many tasks in processes that may be killed
 
 Nothing is imported before it is used.
 """

@@ -16,7 +16,7 @@ from pipeline.synthesis.phases import PHASES, Phase, Types, resumed
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import SearchRound
-from pipeline.synthesis.seed_streams import SeedStreams
+from pipeline.synthesis.terms import SeedStreams
 from pipeline.synthesis.top_down import InvertibleOperands
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.execution.invocation import default_dtype

@@ -13,20 +13,17 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from pipeline.synthesis.assembly import Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Block, StreamRef
 from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.grammar import Grammar
 from pipeline.synthesis.observation import Observation, least_instance
-from pipeline.synthesis.phases import DECLARED, INVENTED, SPARE, Types
+from pipeline.synthesis.phases import DECLARED, INVENTED, SPARE, RoundLimits, Types
 from pipeline.synthesis.precedents import Maker, Profile, maker_of_input, nearest
-from pipeline.synthesis.rulebook import RoundLimits
 from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
-from pipeline.synthesis.search_round import SearchRound
-from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
-from pipeline.synthesis.terms import ProgramTerm, Term
+from pipeline.synthesis.search_round import Meeting, SearchRound
+from pipeline.synthesis.terms import ProgramTerm, SeedStream, SeedStreams, Term
 from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal
 from pipeline.synthesis.transplants import programs_of
 from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace

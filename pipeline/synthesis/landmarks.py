@@ -1,48 +1,31 @@
 """Landmarks: values that the reference computes on its way, and that a program is likely to compute, too.
 
-The reference runs once for each of two inputs while every tensor that its operators make is recorded. Where one
-expression runs several times, in a loop, its tensors together are a landmark, too: a Scan emits them. A tensor that
-operators have written into counts as it is when it is read next. A value that does
-not depend on the inputs, that an input or an output already has, or that holds little information, is not a landmark.
-A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
-differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
-a start: functions differ from operators in constant factors. So is a stream that holds each of its numbers equally
-often, if none had the landmark itself: a function may repeat along a dim what PyTorch broadcasts. A huge number counts
-as an infinite one, as masks hold either. Where tensors of different sizes were concatenated, as a cache and what is
-new, the parts of later tensors along that dim are landmarks, too.
+The reference runs once for each of two inputs (`reference_values`). A value that does not depend on the inputs, that an
+input or an output already has, or that holds little information, is not a landmark. A stream has a landmark's value if
+one of its components holds the same numbers in any order, as streams and tensors may differ in the order of their dims;
+where few numbers differ, only in the same order. A multiple of a landmark is as good a start: functions differ from
+operators in constant factors. So is a stream that holds each of its numbers equally often, if none had the landmark
+itself: a function may repeat along a dim what PyTorch broadcasts. A huge number counts as an infinite one, as masks
+hold either.
 """
 
 from __future__ import annotations
 
 import math
-import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from types import FrameType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from pipeline.synthesis.operator_steps import steps_of
+from pipeline.synthesis.reference_values import ReferenceValue
 from pipeline.synthesis.value_blocks import RowLayout, close, digests, finite
-from step_runtime.tasks.task import Task
-from step_runtime.verification.instance import TaskInstance
 
 MOST = 200
 """Landmarks of one task, the first to be computed."""
-_MOST_NUMBERS = 2**18
-"""Numbers of a tensor that is recorded."""
-_MOST_CALLS = 256
-"""The calls of one expression that are recorded."""
-_PASSES = (2, 3, 4)
-"""Passes of an outer loop whose values are landmarks of their own."""
-_MOST_ALONE = 8
-"""The first calls of one expression that are landmarks of their own."""
 _DISTINCT = 3
 """Different numbers that a landmark has at least, if they are whole and in any order."""
 _FEWEST_BITS = 8
@@ -63,151 +46,6 @@ _Place: TypeAlias = tuple[int, int]
 """A landmark's size, and its number among those of this size."""
 _Key: TypeAlias = tuple[object, int, int, bool]
 """A kind of streams, a landmark's size and number, and whether the stream has the landmark itself or a multiple."""
-_Site: TypeAlias = tuple[tuple[str, str, int, int], ...]
-"""A chain of calls: file, function, instruction and line of each, the innermost first."""
-
-
-class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records what the operators of an author's code give, by the place in the code."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.made: dict[tuple[_Site, str, int], list[Tensor]] = {}
-        self._logits = (torch.empty(0), torch.empty(0))
-        self._written: set[int] = set()
-        self._joined: dict[int, list[int]] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise torch imports its compiler, which takes a second, to keep it from compiling this class.
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        place = _place()
-        read = self._read(func._schema, args) if place else []
-        result = func(*args, **(kwargs or {}))
-        if not place:
-            return result
-        results = result if isinstance(result, tuple | list) else [result]
-        steps = self._steps(str(func), results, args, kwargs or {})
-        made = [*results, *steps, *read]
-        parts = [part for tensor in made if isinstance(tensor, Tensor) for part in self._parts(tensor)]
-        if str(func).startswith("aten.cat"):
-            self._note_joined(*args, **(kwargs or {}))
-        for number, tensor in enumerate([*made, *parts]):
-            if isinstance(tensor, Tensor) and 0 < tensor.numel() <= _MOST_NUMBERS:
-                calls = self.made.setdefault((place, str(func), number), [])
-                if len(calls) < _MOST_CALLS:
-                    calls.append(_numbers(tensor))
-        return result
-
-    def _note_joined(self, tensors: Sequence[Tensor], dim: int = 0) -> None:
-        sizes = [tensor.shape[dim] for tensor in tensors if tensor.dim()]
-        if len(set(sizes)) > 1:
-            self._joined[sum(sizes)] = sizes
-
-    def _parts(self, tensor: Tensor) -> Iterator[Tensor]:
-        """The parts of a tensor along dims that are as long as what was concatenated."""
-        for dim, size in enumerate(tensor.shape):
-            if size in self._joined:
-                yield from torch.split(tensor, self._joined[size], dim)
-
-    def _read(self, schema: Any, args: Sequence[Any]) -> list[Tensor]:
-        """What an operator is about to read and others have written into, which is the result of none as it is now."""
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        if schema.is_mutable:
-            operands = zip(schema.arguments, args, strict=False)
-            written = [arg for spec, arg in operands if spec.is_write and isinstance(arg, Tensor)]
-            self._written.update(map(_storage, written))
-            return []
-        views = any(returned.alias_info for returned in schema.returns)
-        read = [] if views else [tensor for tensor in tensors if _storage(tensor) in self._written]
-        self._written.difference_update(map(_storage, read))
-        return [_numbers(tensor) for tensor in read]
-
-    def _steps(self, operator: str, results: Sequence[Any], args: Any, kwargs: Any) -> Iterator[Tensor]:
-        """An operator's steps; of a cross entropy the logits at the targets, too; and those on concatenated parts."""
-        if operator.startswith("aten._log_softmax"):
-            self._logits = results[0], args[0]
-        if operator.startswith("aten.nll_loss") and self._logits[0].numel() == args[0].numel():
-            # The loss may read a copy of them in another shape.
-            logp, logits = (part.reshape(args[0].shape) for part in self._logits)
-            if torch.equal(logp, args[0]):
-                yield from steps_of(operator, results, (logits, *args[1:]), kwargs)
-        yield from steps_of(operator, results, args, kwargs)
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        sizes = next((self._joined[size] for each in tensors for size in each.shape if size in self._joined), [])
-        for part in range(len(sizes)):
-            own = [self._part(arg, part) if isinstance(arg, Tensor) else arg for arg in args]
-            yield from steps_of(operator, results, own, kwargs)
-
-    def _part(self, tensor: Tensor, number: int) -> Tensor:
-        """One of the parts of a tensor along the last dim that is as long as what was concatenated."""
-        dims = [dim for dim, size in enumerate(tensor.shape) if size in self._joined]
-        return torch.split(tensor, self._joined[tensor.shape[dims[-1]]], dims[-1])[number] if dims else tensor
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def _numbers(tensor: Tensor) -> Tensor:
-    """The flat numbers of a tensor as it is now: a later operator may write into it."""
-    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return real.detach().to(torch.float64).flatten().clone()
-
-
-def _place() -> _Site:
-    """The chain of calls in the author's code, which has file names such as `<task: global>`; empty outside it."""
-    found = []
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        if ": " in frame.f_code.co_filename:
-            found.append((frame.f_code.co_filename, frame.f_code.co_name, frame.f_lasti, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)
-
-
-class ReferenceValue(NamedTuple):
-    """A flat value that the reference computes, and the line of the task file that it does so in; empty if unknown."""
-
-    line: str
-    value: Tensor
-
-
-def reference_values(instance: TaskInstance, seed: int) -> list[ReferenceValue]:
-    """What the reference computes for one input: the outputs; single results; then those of a loop together.
-
-    Raises:
-        TaskCodeError: The reference fails.
-    """
-    instance.sample_inputs(seed)
-    with ReferenceRecorder() as recorder:
-        outputs = instance.reference()
-    found = [ReferenceValue("", part.to(torch.float64).flatten()) for parts in outputs for part in parts]
-    for (place, *_), calls in recorder.made.items():
-        values = [calls[-1]]
-        if len(calls) > 1:
-            values += [torch.cat(calls), *calls[:_MOST_ALONE]]
-            # A loop in a loop: what each pass of the outer one computes.
-            for passes in (times for times in _PASSES if len(calls) % times == 0 and len(calls) > times):
-                size = len(calls) // passes
-                values += [torch.cat(calls[start : start + size]) for start in range(0, len(calls), size)]
-        line = _line(instance.task, place)
-        found += [ReferenceValue(line, value) for value in values]
-    return found
-
-
-def _line(task: Task, place: _Site) -> str:
-    """The line of a data_transform that a chain of calls starts in, with its text."""
-    file, _, _, number = place[-1]
-    found = re.search(r"data_transform (\d+) of output (\w+)>$", file)
-    for spec in task.outputs if found else ():
-        if found and spec.name == found[2]:
-            lines = spec.data_transform[int(found[1])].splitlines()
-            if 0 < number <= len(lines):
-                return f"output {spec.name}, line {number}: {lines[number - 1].strip()}"
-    return ""
 
 
 @dataclass(frozen=True)

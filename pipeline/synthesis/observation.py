@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.landmarks import Landmarks, ReferenceValue, reference_values
+from pipeline.synthesis.landmarks import Landmarks
 from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.seed_streams import SeedStream
-from pipeline.synthesis.terms import InputTerm, Term, TermWriter
+from pipeline.synthesis.reference_values import ReferenceValue, reference_values
+from pipeline.synthesis.terms import InputTerm, SeedStream, Term, TermWriter
 from pipeline.synthesis.value_blocks import close, digests, finite, sane
 from step_runtime.base.errors import StepError
 from step_runtime.base.types import StreamType

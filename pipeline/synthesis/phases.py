@@ -6,10 +6,32 @@ dimension comes after all those of which it is a step in neither.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline.synthesis.rulebook import RoundLimits
+
+@dataclass(frozen=True)
+class RoundLimits:
+    """How far a round goes from what it starts from.
+
+    Attributes:
+        cost: The most that a program may cost.
+        meetings: The most ways to choose operands by type that are looked at, the cheapest types first.
+        choices: Whether choices of structure cost, and functions that have served cost more; else only functions do.
+        free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
+        once: Whether no function is applied to what it has led to itself, from the seed streams on. Between one
+            landmark and the next few programs do that, and there are far fewer such streams.
+        together: The candidates of one rule on buckets of the same costs from which on they are left to the end:
+            a function of five operands would use up its share of the budget before those of few.
+    """
+
+    cost: int
+    meetings: int
+    choices: bool
+    free: bool = False
+    once: bool = True
+    together: int = sys.maxsize
 
 
 @dataclass(frozen=True)

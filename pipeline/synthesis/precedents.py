@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from pipeline.synthesis.coercions import dims_of, factors, without_ones
 from pipeline.synthesis.fingerprints import Fingerprint, features_of, fingerprints_of, jaccard, kind_of, similarity
-from pipeline.synthesis.plans import NotAPlan, Plan, typed_plan_of
+from pipeline.synthesis.plans import NotAPlan, Plan, plan_of
 from step_runtime.base.shapes import Dim
 from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
@@ -112,8 +112,11 @@ def precedent_of(solved: SolvedTask) -> Precedent | None:
     if wrong:
         return None
     try:
-        plan, types = typed_plan_of(program, scope)
+        plan, found = plan_of(program, scope)
     except NotAPlan:
+        return None
+    types = [type_ for type_ in found if type_ is not None]
+    if len(types) < len(found):
         return None
     fingerprints = fingerprints_of(solved.task, scope.fns)
     productions = tuple(_productions(plan, types, scope, fingerprints))

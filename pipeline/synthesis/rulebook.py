@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import heapq
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from pipeline.synthesis.coercions import cut
 from pipeline.synthesis.operand_shapes import PartId
+from pipeline.synthesis.phases import RoundLimits
 from pipeline.synthesis.rules import COST, Consumer, Rule, RuleTable, index_bits
 from pipeline.synthesis.type_space import TypeId
 from step_runtime.base.functions import Fn
@@ -20,29 +19,6 @@ _MOST_RULES = 30_000
 _AGAIN = 2
 """What a rule costs more if its function has served already."""
 """What a function costs more that a landmark was reached with."""
-
-
-@dataclass(frozen=True)
-class RoundLimits:
-    """How far a round goes from what it starts from.
-
-    Attributes:
-        cost: The most that a program may cost.
-        meetings: The most ways to choose operands by type that are looked at, the cheapest types first.
-        choices: Whether choices of structure cost, and functions that have served cost more; else only functions do.
-        free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
-        once: Whether no function is applied to what it has led to itself, from the seed streams on. Between one
-            landmark and the next few programs do that, and there are far fewer such streams.
-        together: The candidates of one rule on buckets of the same costs from which on they are left to the end:
-            a function of five operands would use up its share of the budget before those of few.
-    """
-
-    cost: int
-    meetings: int
-    choices: bool
-    free: bool = False
-    once: bool = True
-    together: int = sys.maxsize
 
 
 class Rulebook:

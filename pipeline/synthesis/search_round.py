@@ -2,25 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, product
 
 import numpy
 import torch
 
-from pipeline.synthesis.assembly import Assembler, Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import GIVEN, Block, BottomUp, Bucket, StreamRef
+from pipeline.synthesis.bottom_up import GIVEN, Block, BottomUp, Bucket, RuleApplication, StreamRef
+from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.observation import Observation
-from pipeline.synthesis.rulebook import RoundLimits, Rulebook
-from pipeline.synthesis.rules import RuleTable
-from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
-from pipeline.synthesis.terms import Term, functions_of
-from pipeline.synthesis.top_down import InvertibleOperands, Subgoal, TopDown
+from pipeline.synthesis.phases import RoundLimits
+from pipeline.synthesis.rulebook import Rulebook
+from pipeline.synthesis.rules import RuleTable, follow
+from pipeline.synthesis.terms import RuleTerm, SeedStream, SeedStreams, Term, TermWriter, functions_of
+from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import ValueIndex
 from step_runtime.base.types import StreamType
-from step_runtime.program.graph import Program
+from step_runtime.program.graph import Program, StreamId
+
+
+class Meeting:
+    """A stream made bottom-up that has the value of a subgoal found top-down."""
+
+    def __init__(self, stream: StreamRef | RuleApplication, subgoal: Subgoal) -> None:
+        self.stream = stream
+        self.subgoal = subgoal
+
+
+class Assembler:
+    """Writes programs for the outputs of a task from meetings, one for each."""
+
+    def __init__(self, space: TypeSpace, bottom_up: BottomUp, top_down: TopDown) -> None:
+        self._space = space
+        self._bottom_up = bottom_up
+        self._top_down = top_down
+        self._terms: dict[StreamRef, Term] = {}
+
+    def output(self, subgoal: Subgoal) -> int:
+        """The output that a subgoal serves."""
+        context = self._top_down.context(subgoal)
+        while not isinstance(context, OutputContext):
+            context = self._top_down.context(context.wanted)
+        return context.output
+
+    def program(self, meetings: Sequence[Meeting]) -> Program:
+        """The program that gives the outputs, in order."""
+        writer = TermWriter(ProgramBuilder(self._space.scope))
+        results = tuple(self._result(writer, meeting) for meeting in meetings)
+        return tidy(writer.builder.program(results))
+
+    def term(self, made: StreamRef | RuleApplication) -> Term:
+        """How a stream is made, apart from the tables of streams."""
+        if isinstance(made, RuleApplication):
+            return RuleTerm(made.rule, tuple(self.term(stream) for stream in made.operands))
+        if made not in self._terms:
+            found = self._bottom_up.buckets[made.type][made.cost].made(made.row)
+            self._terms[made] = self.term(found) if isinstance(found, RuleApplication) else found
+        return self._terms[made]
+
+    def _result(self, writer: TermWriter, meeting: Meeting) -> StreamId:
+        stream = writer.stream(self.term(meeting.stream))
+        context = self._top_down.context(meeting.subgoal)
+        while not isinstance(context, OutputContext):
+            parts = [writer.stream(self.term(other)) for other in context.others]
+            parts.insert(context.hole, stream)
+            stream = context.rule.write(writer.builder, parts)
+            context = self._top_down.context(context.wanted)
+        return follow(writer.builder, context.path, stream)
+
 
 _MOST_TOGETHER = 64
 """The most programs tried for an additional way to an output, if a task has several outputs."""

@@ -10,15 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.synthesis.fingerprints import Fingerprint, kind_of, similarity
-from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.plans import MOST_SHAPES, PlanLowering, Step
-from pipeline.synthesis.precedents import Precedent, Production, form_of
+from pipeline.synthesis.lowering import ProgramBuilder, route, zipped
+from pipeline.synthesis.operand_shapes import OperandShapes, Shape
+from pipeline.synthesis.plans import Step
+from pipeline.synthesis.precedents import Form, Precedent, form_of
+from pipeline.synthesis.type_space import TypeSpace, chains
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
+from step_runtime.base.types import DType, StreamType, STuple, components_of
+from step_runtime.primitives import Accum, Map, Merge, Promote, Scan
 from step_runtime.program.graph import Program, StreamId
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 
+_MOST_SHAPES = 4
+"""Shapes at which the operands of a step are tried, the cheapest first."""
 _RELATED = 0.25
 """Functions that are less alike do not stand for each other."""
 
@@ -31,7 +37,7 @@ def transplanted(
     Its results are the streams of all steps that were carried out, in order.
     """
     fns = _counterparts(precedent, scope, fingerprints)
-    lowering, builder = PlanLowering(scope), ProgramBuilder(scope)
+    lowering, builder = _Lowering(scope), ProgramBuilder(scope)
     streams: dict[int, StreamId] = dict(_inputs(precedent, task, scope))
     made: list[StreamId] = []
     for place, (step, production) in enumerate(zip(precedent.plan.steps, precedent.productions, strict=True)):
@@ -40,7 +46,7 @@ def transplanted(
         known = [streams[source] for source in step.sources if source in streams]
         complete = len(known) == len(step.sources)
         if complete and all(own is not None for own, fn in zip(mapped, step.fns, strict=True) if fn is not None):
-            stream = _carried_out(lowering, builder, replace(step, fns=mapped, shape=()), known, production)
+            stream = lowering.stream(builder, replace(step, fns=mapped), known, production.form)
             if stream is not None:
                 streams[value] = stream
                 made.append(stream)
@@ -50,20 +56,79 @@ def transplanted(
     return builder.program(tuple(dict.fromkeys(made))) if made else None
 
 
-def _carried_out(
-    lowering: PlanLowering, builder: ProgramBuilder, step: Step, streams: list[StreamId], production: Production
-) -> StreamId | None:
-    """The stream of a step, in the precedent's form where some way for the operands to meet has it."""
-    found = None
-    for variant in range(MOST_SHAPES):
+class _Lowering:
+    """Carries steps out in a task."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._space = TypeSpace(scope)
+        self._operands = OperandShapes(self._space)
+
+    def stream(self, builder: ProgramBuilder, step: Step, streams: Sequence[StreamId], form: Form) -> StreamId | None:
+        """The stream of a step, in a form where some way for the operands to meet has it; None if there is no way."""
+        *data, index = streams if step.kind is Merge else (*streams, -1)
+        types = [builder.types[each] for each in data]
+        found = None
         try:
-            stream, shape = lowering.step(builder, replace(step, variant=variant), streams)
+            dtypes = _assigned(types, next(fn for fn in step.fns if fn is not None).input)
+            shapes = self._shapes(types, dtypes)
         except (RuleError, ValueError):
-            return found
-        found = stream if found is None else found
-        if form_of(shape, step.folded, [builder.types[each] for each in streams]) == production.form:
-            return stream
+            return None
+        for shape in shapes:
+            try:
+                parts = [_coerced(builder, *pair, shape) for pair in zip(data, dtypes, strict=True)]
+                stream = _applied(builder, step, parts, index, shape)
+            except RuleError:
+                continue
+            found = stream if found is None else found
+            if form_of(shape, step.folded, [builder.types[each] for each in streams]) == form:
+                return stream
+        return found
+
+    def _shapes(self, types: Sequence[StreamType], dtypes: Sequence[DType]) -> list[Shape]:
+        """Those at which operands meet most cheaply."""
+        sources, parts = tuple(map(self._space.intern, types)), tuple(map(self._operands.part, dtypes))
+        costs: dict[Shape, int] = {}
+        for paths in self._operands.meetings(sources, parts, split=False, grown=False):
+            costs.setdefault(paths[0].target.shape, sum(path.cost for path in paths))
+        return sorted(costs, key=lambda shape: costs[shape])[:_MOST_SHAPES]
+
+
+def _coerced(builder: ProgramBuilder, stream: StreamId, dtype: DType, shape: Shape) -> StreamId:
+    ways = chains(builder.types[stream], StreamType(dtype, shape))
+    if not ways:
+        raise RuleError("coercion", "no structural primitives lead there")
+    for op in ways[0]:
+        stream = builder.add(op, stream)[0]
+    return stream
+
+
+def _assigned(types: Sequence[StreamType], dtype: DType) -> list[DType]:
+    """The part of a function's input that each operand holds."""
+    need, found = components_of(dtype), list[DType]()
+    place = 0
+    for type_ in types:
+        count = len(type_.dtype.components) if isinstance(type_.dtype, STuple) else 1
+        part = need[place : place + count]
+        if len(part) < count:
+            raise RuleError("coercion", "more operands than the function takes")
+        found.append(part[0] if count == 1 else STuple(part))
+        place += count
+    if place != len(need):
+        raise RuleError("coercion", "fewer operands than the function takes")
     return found
+
+
+def _applied(builder: ProgramBuilder, step: Step, parts: Sequence[StreamId], index: StreamId, shape: Shape) -> StreamId:
+    if step.kind is Merge:
+        return route(builder, step.fns[:-1], step.fn, [*parts, index])
+    stream = zipped(builder, parts)
+    if step.kind is Map:
+        return builder.add(Map(step.fn), stream)[0]
+    fold = Accum if step.kind is Accum else Scan
+    folded = min(step.folded, len(shape))
+    if folded == len(shape):
+        stream = builder.add(Promote(len(shape)), stream)[0]
+    return builder.add(fold(step.fn, folded), stream)[0]
 
 
 def _counterparts(precedent: Precedent, scope: Scope, fingerprints: Mapping[str, Fingerprint]) -> dict[str, Fn]:

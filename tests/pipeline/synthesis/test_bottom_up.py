@@ -8,7 +8,7 @@ import torch
 from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.bidirectional_search import BidirectionalSearch
 from pipeline.synthesis.bottom_up import Block
-from pipeline.synthesis.rulebook import RoundLimits
+from pipeline.synthesis.phases import RoundLimits
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_round import SearchRound
 from pipeline.synthesis.top_down import InvertibleOperands

@@ -4,8 +4,9 @@ import math
 
 from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.grammar import Grammar
+from pipeline.synthesis.phases import RoundLimits
 from pipeline.synthesis.precedents import Precedent, precedent_of
-from pipeline.synthesis.rulebook import RoundLimits, Rulebook
+from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import COST, Rule, RuleTable
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.primitives import Accum

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
-from pipeline.synthesis.rulebook import RoundLimits, Rulebook
+from pipeline.synthesis.phases import RoundLimits
+from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import SearchBudget
+from pipeline.synthesis.top_down import OperandSolver, invert_path, is_elementwise
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.base.types import Scalar, StreamType
 from step_runtime.primitives import Map

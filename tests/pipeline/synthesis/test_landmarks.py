@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
-from pipeline.synthesis.landmarks import Landmarks, ReferenceValue, reference_values
+from pipeline.synthesis.landmarks import Landmarks
 from pipeline.synthesis.observation import flat_inputs
+from pipeline.synthesis.reference_values import ReferenceValue, reference_values
 from pipeline.synthesis.value_blocks import RowLayout
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.instance import TaskInstance, instances

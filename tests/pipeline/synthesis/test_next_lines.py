@@ -46,7 +46,7 @@ def steps_of(text: str, scope: Scope) -> tuple[Step, ...]:
     program, _ = parse(f"{text}\n", scope)
     last = program.nodes[-1].outputs[0] if program.nodes else 0
     try:
-        return plan_of(type(program)(program.inputs, program.nodes, (last,)), scope).steps
+        return plan_of(type(program)(program.inputs, program.nodes, (last,)), scope)[0].steps
     except NotAPlan:
         return ()
 
@@ -73,7 +73,7 @@ def test_right_programs_are_among_them(name: str) -> None:
     """Line by line, what a task's program does can be chosen, with no more repeats than it has; then it returns."""
     given = task_named(name)
     scope = static_scope(given)
-    wanted = plan_of(parse(oracle(name), scope)[0], scope).steps
+    wanted = plan_of(parse(oracle(name), scope)[0], scope)[0].steps
     applied = [fn for step in wanted for fn in step.fns if fn]
     text = followed("", wanted, NextLines(scope), scope, len(applied) - len(set(applied)))
     program, found = parse(str(text), scope)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.synthesis.partial_program import PartialProgram
+from pipeline.synthesis.next_lines import PartialProgram
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.primitives import Bufferize, Map
 from step_runtime.tasks.scope import static_scope

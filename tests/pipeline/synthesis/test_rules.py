@@ -2,7 +2,8 @@
 
 from pipeline.synthesis import SearchBudget, synthesize
 from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.rulebook import RoundLimits, Rulebook
+from pipeline.synthesis.phases import RoundLimits
+from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.primitives import Accum, Map, Scan

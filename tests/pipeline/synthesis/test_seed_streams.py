@@ -3,8 +3,7 @@
 import sympy
 import torch
 
-from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
-from pipeline.synthesis.terms import InputTerm
+from pipeline.synthesis.terms import InputTerm, SeedStream, SeedStreams
 from step_runtime.base.types import Scalar, StreamType
 
 N, M = sympy.symbols("N M")

@@ -1,7 +1,8 @@
 """Terms become programs in which every term is written once."""
 
 from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.rulebook import RoundLimits, Rulebook
+from pipeline.synthesis.phases import RoundLimits
+from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.terms import InputTerm, ProgramTerm, RuleTerm, TermWriter, functions_of, needed_nodes
 from pipeline.synthesis.type_space import TypeSpace
