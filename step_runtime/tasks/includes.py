@@ -26,19 +26,6 @@ KEY = "fns_from"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place in a file: the file as errors name it, the line, and the location that the line holds."""
-
-    file: str
-    line: int
-    location: Location
-    note: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {yaml_format.format_location(self.location)}{self.note}"
-
-
-@dataclass(frozen=True)
 class _Functions:
     """A functions file: its name in errors, its text's nodes, and its functions with their places by `func_name`."""
 
@@ -64,14 +51,17 @@ class TaskSource:
     _functions: _Functions | None = None
     _origins: tuple[tuple[int | None, int | None], ...] = ()  # each function's index in its own list, and in the file
 
-    def place(self, location: Location) -> Place:
-        """Where a location of the content is written: that of an included function is in the functions file."""
+    def place(self, location: Location) -> str:
+        """Where a location of the content is written: file, line and location, for errors.
+
+        That of an included function is in the functions file.
+        """
         own, included = self._origin(location)
+        where = f"{self.file}:{yaml_format.line_of(self._node, own)}"
         if included is None or self._functions is None:
-            return Place(self.file, yaml_format.line_of(self._node, own), own)
+            return f"{where}: {yaml_format.format_location(own)}"
         line = yaml_format.line_of(self._functions.node, included)
-        note = f" (included at {self.file}:{yaml_format.line_of(self._node, own)})"
-        return Place(self._functions.file, line, included, note)
+        return f"{self._functions.file}:{line}: {yaml_format.format_location(included)} (included at {where})"
 
     def own_line(self, location: Location) -> int:
         """The line of a location in the task file: that of an included function is where it is named."""
@@ -143,7 +133,7 @@ def _without_key(content: Any) -> Any:
     return {key: value for key, value in content.items() if key != KEY} if isinstance(content, Mapping) else content
 
 
-def _index(entry: Any, functions: _Functions, place: Place) -> int | None:
+def _index(entry: Any, functions: _Functions, place: str) -> int | None:
     """The index in the functions file of an entry of `fns` that is a name; None for a function written out."""
     if not isinstance(entry, str):
         return None

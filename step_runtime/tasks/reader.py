@@ -112,11 +112,10 @@ def task_text(path: Path) -> str:
     """
     try:
         return yaml_format.read_text(path)
-    except yaml_format.TooLong as error:
+    except ValueError as error:
         raise TaskError(f"{path}: {error}") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise TaskError(f"{path}: cannot read the task file: {reason}") from None
+    except OSError as error:
+        raise TaskError(f"{path}: cannot read the task file: {error.strerror or error}") from None
 
 
 def task_name(path: Path) -> str:
@@ -146,7 +145,7 @@ def task_in(source: TaskSource, name: str | None) -> Task:
     Raises:
         TaskError: It is not a valid task.
     """
-    return _validated(source.content, name, lambda location: str(source.place(location)), source.own_line)
+    return _validated(source.content, name, source.place, source.own_line)
 
 
 def task_of(content: Any, name: str | None, where: Callable[[Location], str]) -> Task:

@@ -30,10 +30,6 @@ _UNQUOTED = re.compile(r"[\[,]\s*(Buffer|Multihot)\(")
 """A type in a list of YAML, at whose commas and brackets YAML divides it."""
 
 
-class TooLong(ValueError):
-    """A file is longer than a task file may be."""
-
-
 def read_text(path: Path) -> str:
     """The text of a regular file, whose size is looked at before it is read.
 
@@ -55,7 +51,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8 text") from None
     if text is None or len(text) > MAX_CHARACTERS:
-        raise TooLong(f"more than {MAX_CHARACTERS:,} characters, the limit of a task file")
+        raise ValueError(f"more than {MAX_CHARACTERS:,} characters, the limit of a task file")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
