@@ -18,7 +18,6 @@ COMMANDS = {
     "ablate": "measure the contributions of the structural IR, the guardian and learning",
     "sweep": "run every combination of settings",
     "language": "start a language of your own, and check its contract with the commands",
-    "skill": "write the language as a skill for coding agents, and measure its gain",
     "mcp": "serve the checks as tools for coding agents",
     "ui": "serve the record of the runs",
 }

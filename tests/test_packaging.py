@@ -167,7 +167,6 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
         "optimize": ["gemm/1", "--objective", "memory"],
         "sweep": ["sweep.yaml"],
         "mcp": ["."],
-        "skill": ["-o", "s"],
         "language": ["check", "step"],
         "bundle": ["gemm/1", "-o", "b"],
     }

@@ -15,21 +15,24 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from pipeline.base.errors import print_message
-from pipeline.base.paths import DOCS
+from pipeline.base.paths import DATA, DOCS
 from pipeline.mcp_server.outputs import safe_text
 from pipeline.mcp_server.tools import Toolbox, language, tool_errors
 
 SCHEME = "step://"
-PAGES: Mapping[str, tuple[str, str]] = {
-    "language": ("language.md", "The language: streams, element types, rules, limits and verdicts."),
-    "tasks": ("tasks.md", "Task files: every key, and advice on solvable tasks."),
-    "cookbook": ("cookbook/index.md", "Recipes for conditions, windows, slices and routing: an index."),
-    "primitives": ("primitives/index.md", "The primitives: an index."),
+SKILL = DATA / "skill" / "step"
+PAGES: Mapping[str, tuple[Path, str]] = {
+    "language": (DOCS / "language.md", "The language: streams, element types, rules, limits and verdicts."),
+    "tasks": (DOCS / "tasks.md", "Task files: every key, and advice on solvable tasks."),
+    "cookbook": (DOCS / "cookbook/index.md", "Recipes for conditions, windows, slices and routing: an index."),
+    "primitives": (DOCS / "primitives/index.md", "The primitives: an index."),
+    "skill": (SKILL / "SKILL.md", "The Agent Skill of the language: the steps of work."),
 }
-"""The pages by the name in their address: the file below the documentation's folder, and a description."""
-FOLDERS: Mapping[str, str] = {
-    "cookbook": "A recipe: a task and its program, line by line.",
-    "primitives": "A primitive: its arguments, its rules, and streams before and after it.",
+"""The pages by the name in their address: the file, and a description."""
+FOLDERS: Mapping[str, tuple[Path, str]] = {
+    "cookbook": (DOCS / "cookbook", "A recipe: a task and its program, line by line."),
+    "primitives": (DOCS / "primitives", "A primitive: its arguments, its rules, and streams before and after it."),
+    "skill": (SKILL / "references", "A reference of the skill: language, primitives or patterns."),
 }
 """The folders with a page for each name."""
 
@@ -37,12 +40,10 @@ FOLDERS: Mapping[str, str] = {
 def add_resources(server: MCPServer[Any], tools: Toolbox) -> None:
     """Adds the pages, a page for each recipe and primitive, and the list of tasks."""
     for name, (file, description) in PAGES.items():
-        server.resource(f"{SCHEME}{name}", name=name, description=description, mime_type="text/markdown")(
-            _reader(DOCS / file)
-        )
-    for folder, description in FOLDERS.items():
+        server.resource(f"{SCHEME}{name}", name=name, description=description, mime_type="text/markdown")(_reader(file))
+    for name, (folder, description) in FOLDERS.items():
         server.resource(
-            f"{SCHEME}{folder}/{{name}}", name=f"{folder} page", description=description, mime_type="text/markdown"
+            f"{SCHEME}{name}/{{page}}", name=f"{name} page", description=description, mime_type="text/markdown"
         )(_page_reader(folder))
 
     @server.resource(f"{SCHEME}files", name="files", description="The names of the task files that tools accept.")
@@ -58,12 +59,12 @@ def _reader(path: Path) -> Any:
     return read
 
 
-def _page_reader(folder: str) -> Any:
-    def read(name: str) -> str:
-        pages = {path.stem: path for path in (DOCS / folder).glob("*.md")}
-        if name not in pages:
-            raise ResourceNotFoundError(f"{SCHEME}{folder}/{name[:80]}: expected one of {', '.join(sorted(pages))}")
-        return pages[name].read_text(encoding="utf-8")
+def _page_reader(folder: Path) -> Any:
+    def read(page: str) -> str:
+        pages = {path.stem: path for path in folder.glob("*.md")}
+        if page not in pages:
+            raise ResourceNotFoundError(f"{page[:80]}: expected one of {', '.join(sorted(pages))}")
+        return pages[page].read_text(encoding="utf-8")
 
     return read
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scripts.documentation import cookbook, primitives, tutorial
+from scripts.documentation import cookbook, primitives, skill, tutorial
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
+SKILL = PROJECT / "data" / "skill" / "step"
 
 
 def outdated() -> Iterator[tuple[Path, str]]:
@@ -17,6 +18,7 @@ def outdated() -> Iterator[tuple[Path, str]]:
     for generated in (
         cookbook.files(DOCS),
         primitives.files(DOCS),
+        skill.files(SKILL, DOCS),
         tutorial.files(DOCS),
     ):
         yield from differing(generated)

@@ -11,17 +11,19 @@ from tests.support.scripted_runs import RIGHT
 @pytest.mark.parametrize(
     ("address", "file"),
     [
-        ("step://language", "language.md"),
-        ("step://tasks", "tasks.md"),
-        ("step://cookbook", "cookbook/index.md"),
-        ("step://cookbook/argmax", "cookbook/argmax.md"),
-        ("step://primitives/Accum", "primitives/Accum.md"),
+        ("step://language", "docs/language.md"),
+        ("step://tasks", "docs/tasks.md"),
+        ("step://cookbook", "docs/cookbook/index.md"),
+        ("step://cookbook/argmax", "docs/cookbook/argmax.md"),
+        ("step://primitives/Accum", "docs/primitives/Accum.md"),
+        ("step://skill", "data/skill/step/SKILL.md"),
+        ("step://skill/patterns", "data/skill/step/references/patterns.md"),
     ],
 )
 def test_a_resource_is_a_page(address: str, file: str, ask: Ask) -> None:
     """As it stands in the documentation."""
     [content] = ask("read_resource", address).contents
-    assert content.text == (PROJECT / "docs" / file).read_text(encoding="utf-8")
+    assert content.text == (PROJECT / file).read_text(encoding="utf-8")
 
 
 def test_the_files_are_listed(ask: Ask) -> None:
