@@ -1,195 +1,62 @@
 """A cluster as `Workers`: pools whose calls run on its nodes.
 
-Only live nodes with the client's versions are used.
+Dask's scheduler decides which node runs a batch of calls, and repeats the batches of a node that is lost. A batch is as
+long as `BATCH_SECONDS` of work, as a task costs Dask more than a verdict takes. No request to Dask has a time limit, so
+those that a command waits for have one here.
 """
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 import time
+import uuid
+import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, TypeVar
 
-from pipeline.base.addresses import NO_CLUSTER
+from pipeline.base.addresses import NO_CLUSTER, local_nodes
 from pipeline.base.config import ClusterConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
-from pipeline.base.text import counted
+from pipeline.base.machine import cores
+from pipeline.base.text import counted, first_line, visible
 from pipeline.cluster import node
-from pipeline.cluster.connection import CLOSE_SECONDS, CONNECT_SECONDS, Connection
-from pipeline.cluster.dispatcher import Dispatcher
-from pipeline.cluster.node import NodeFacts, installed
-from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, Workers
+from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, WorkerLost, Workers
 from pipeline.verification.sandbox import current
 
-POLL = 0.5
-"""Seconds between two looks at the scheduler; for many nodes, a hundredth of a second for each."""
-
-SILENCE = 30.0
-"""Seconds without a heartbeat after which a node is lost."""
-
-SCHEDULER_SECONDS = 30.0
-"""Seconds without an answer after which the scheduler is lost."""
-
+CONNECT_SECONDS = 10.0
+"""Seconds in which an address must answer as a scheduler, unless `--cluster-timeout` says otherwise."""
 JOIN_SECONDS = 60.0
-"""Seconds in which a node must answer, and the first node must join."""
-
+"""Seconds in which the first node must join, and every node answer."""
+ANSWER_SECONDS = 30.0
+"""Seconds without an answer after which the scheduler is lost."""
 EMPTY_SECONDS = 300.0
 """Seconds that a run waits for another node when all are lost."""
+CLOSE_SECONDS = 3.0
+"""Seconds that nodes get to end what they do, when the client leaves."""
+POLL = 0.5
+"""Seconds between two looks at the scheduler; for many nodes, a hundredth of a second for each."""
+_LATE = 1.0
+"""Seconds that what has a limit of its own may take beyond it."""
 
+BATCH_SECONDS, MOST = 0.05, 32
+"""Work in a batch of calls, and the most calls."""
+LINGER = 0.005
+"""Seconds that a call waits for others to be sent with it."""
+AHEAD = 64
+"""Calls that `map` has under way for each worker."""
+RETRIES = 2
+"""How often Dask repeats a batch that could not be run, such as one on a node whose workers can't start."""
 
-class Scheduler(Protocol):
-    """The methods that `pipeline.cluster.connection.Connection` provides."""
-
-    address: str
-
-    @property
-    def connected(self) -> bool:
-        """Whether the scheduler is there."""
-
-    def heard(self, seconds: float) -> dict[str, tuple[float, str]]:
-        """Seconds since each node was last heard from, and the id of its process."""
-
-    def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
-        """A future of a function's result on a node."""
-
-
-class Membership:
-    """Looks at the scheduler from a thread of its own.
-
-    Args:
-        present: Called with the workers of each usable node after every look.
-        failed: Called once, when the cluster can't be used any more.
-        warn: Called with a line about a node that joins later and can't be used.
-        silence: Seconds without a heartbeat after which a node is lost.
-    """
-
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        present: Callable[[Mapping[str, int]], None],
-        failed: Callable[[Exception], None],
-        warn: Callable[[str], None],
-        *,
-        silence: float = SILENCE,
-    ) -> None:
-        self._scheduler, self._present, self._failed, self._warn = scheduler, present, failed, warn
-        self._silence = silence
-        self._known: dict[str, NodeFacts | None] = {}
-        self._asked: dict[str, Future[NodeFacts]] = {}
-        self._ids: dict[str, str] = {}
-        self._look_now, self._closed = threading.Event(), False
-        self._thread = threading.Thread(target=self._watch, name="cluster-members", daemon=True)
-        self._empty = 0.0
-        self._seen = 0
-
-    def join(self) -> int:
-        """Waits for the first nodes, then watches; returns the number of their workers.
-
-        Raises:
-            ClusterUnavailable: There is no node, or no scheduler.
-        """
-        end = time.monotonic() + JOIN_SECONDS
-        while not (usable := self._look(refuse=True)) or self._asked:
-            if time.monotonic() > end:
-                if usable:
-                    break
-                raise ClusterUnavailable(f"no node has joined {self._scheduler.address} within {JOIN_SECONDS:g} s")
-            self._look_now.wait(POLL)
-        self._present(usable)
-        self._thread.start()
-        return sum(usable.values())
-
-    def look_now(self) -> None:
-        """Looks at once."""
-        self._look_now.set()
-
-    def close(self) -> None:
-        """Ends the watch."""
-        self._closed = True
-        self._look_now.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _watch(self) -> None:
-        while True:
-            self._look_now.wait(max(POLL, self._seen / 100))
-            self._look_now.clear()
-            if self._closed:
-                return
-            try:
-                usable = self._look(refuse=False)
-            except ClusterUnavailable as error:
-                if not self._closed:
-                    self._failed(error)
-                return
-            self._present(usable)
-            if self._none_for_long(usable):
-                message = f"all nodes of {self._scheduler.address} are lost, and none has joined since"
-                self._failed(ClusterUnavailable(message))
-                return
-
-    def _none_for_long(self, usable: Mapping[str, int]) -> bool:
-        now = time.monotonic()
-        self._empty = 0.0 if usable else self._empty or now
-        return bool(self._empty) and now - self._empty > EMPTY_SECONDS
-
-    def _look(self, *, refuse: bool) -> dict[str, int]:
-        """The workers of each usable node; raises for one that is to be refused, or if the scheduler is gone."""
-        try:
-            heard = self._scheduler.heard(SCHEDULER_SECONDS)
-        except Exception as error:
-            reason = "does not answer" if self._scheduler.connected else "is gone"
-            detail = f": {error}" if str(error) else ""
-            raise ClusterUnavailable(f"the Dask scheduler at {self._scheduler.address} {reason}{detail}") from None
-        self._seen = len(heard)
-        # A process that took the place of another one at its address is met in the next look: the other is lost.
-        same = {address for address, (_, number) in heard.items() if self._ids.get(address, number) == number}
-        self._ids = {address: number for address, (_, number) in heard.items()}
-        self._known = {address: facts for address, facts in self._known.items() if address in same}
-        self._asked = {address: future for address, future in self._asked.items() if address in same}
-        alive = [address for address, (age, _) in heard.items() if address in same and age < self._silence]
-        for address in alive:
-            if address not in self._known and address not in self._asked:
-                self._asked[address] = self._scheduler.call(address, node.facts, seconds=JOIN_SECONDS)
-        self._meet(refuse=refuse)
-        return {address: facts.workers for address in alive if (facts := self._known.get(address))}
-
-    def _meet(self, *, refuse: bool) -> None:
-        """Takes what new nodes have answered; one that does not answer delays no other."""
-        for address in [each for each, future in self._asked.items() if future.done()]:
-            try:
-                facts = self._asked.pop(address).result()
-            except (OSError, TimeoutError):
-                continue  # it is on its way out, or is asked again
-            except Exception as error:
-                self._refused(address, f"it can't run this package: {error}", refuse=refuse)
-                continue
-            why = _unusable(facts)
-            if why:
-                self._refused(address, why, refuse=refuse)
-            else:
-                self._known[address] = facts
-
-    def _refused(self, address: str, why: str, *, refuse: bool) -> None:
-        message = f"the node at {address} can't be used: {why}"
-        if refuse:
-            raise UsageError(f"--cluster: {message}")
-        self._known[address] = None
-        self._warn(message)
-
-
-def _unusable(facts: NodeFacts) -> str:
-    """Why a node can't be used; empty if it can."""
-    if facts.daemonic:
-        remedy = "start it with `dask worker --no-nanny`, or set DASK_DISTRIBUTED__WORKER__DAEMON=False"
-        return f"its nanny allows no worker processes; {remedy}"
-    differences = installed().differences(facts.software)
-    return f"its versions differ: {differences}; install the same versions on every node" if differences else ""
+R = TypeVar("R")
+Waiting = tuple[Future[Any], tuple[str, bytes]]
+"""The future of a call, and the call as `node.Call` has it."""
 
 
 class ClusterPool(KillableExecutor):
@@ -198,118 +65,248 @@ class ClusterPool(KillableExecutor):
     Leaving it as a context manager waits for all calls; where an exception is the reason, it ends them.
     """
 
-    def __init__(self, dispatcher: Dispatcher, settings: PoolSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: PoolSettings) -> None:
         # Which files this machine's tasks may read means nothing to a node.
         own = replace(settings, reads=None, sandbox=replace(settings.sandbox or current(), reads=()))
-        self._dispatcher, self._name, self._group = dispatcher, dispatcher.pool(own), settings.group
+        self._cluster, self._group = cluster, settings.group
+        self._name, self._settings = uuid.uuid4().hex, pickle.dumps(own)
+        self._dask = cluster.client.get_executor(pure=False, retries=RETRIES)
+        self._changed = threading.Condition()
+        self._waiting: list[Waiting] = []
+        self._sent: dict[Future[Any], list[Waiting]] = {}
+        self._batch = 1
+        self._error: Exception | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Calls a module's function in a worker of a node; waits while very many calls are unanswered.
+        """Calls a module's function in a worker of a node.
 
         The future raises what the function raises, as `WorkerPool.submit` has it, or `WorkerLost` for a call that cost
         its worker, or its nodes.
+
+        Raises:
+            RuntimeError: The pool is shut down.
+            ClusterUnavailable: The cluster is lost.
         """
         group = self._group(*args, **kwargs) if self._group else ""
-        return self._dispatcher.submit(self._name, pickle.dumps((fn, args, kwargs)), group)
+        future: Future[Any] = Future()
+        with self._changed:
+            if self._error:
+                raise self._error
+            self._waiting.append((future, (group, pickle.dumps((fn, args, kwargs)))))
+            full, first = len(self._waiting) >= self._batch, len(self._waiting) == 1
+        if full:
+            self._send()
+        elif first:
+            loop = self._cluster.client.loop
+            loop.add_callback(loop.call_later, LINGER, self._send)
+        return future
 
     def map(
         self, fn: Callable[..., Any], /, *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[Any]:
         """As `Executor.map`, but reads the arguments as results are taken: no more futures than can be running."""
         del chunksize  # calls are sent in batches anyway
-        waiting: deque[Future[Any]] = deque()
+        futures: deque[Future[Any]] = deque()
         try:
             for args in zip(*iterables, strict=False):
-                waiting.append(self.submit(fn, *args))
-                if len(waiting) >= self._dispatcher.limit:
-                    yield waiting.popleft().result(timeout)
-            while waiting:
-                yield waiting.popleft().result(timeout)
+                futures.append(self.submit(fn, *args))
+                if len(futures) >= AHEAD * self._cluster.count:
+                    yield futures.popleft().result(timeout)
+            while futures:
+                yield futures.popleft().result(timeout)
         finally:
-            for future in waiting:
+            for future in futures:
                 future.cancel()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Waits for all calls, unless they are to be cancelled, and ends the workers; idempotent."""
-        if wait and not cancel_futures:
-            self._dispatcher.wait_until_answered(self._name)
-        self._dispatcher.end(self._name)
+        with self._changed:
+            self._changed.wait_for(lambda: not (wait and not cancel_futures and (self._waiting or self._sent)))
+        self.fail(RuntimeError("the pool is shut down"))
 
     def kill_workers(self) -> None:
         """Takes no more calls, cancels those that wait, and ends those that run."""
-        self._dispatcher.end(self._name)
+        self.shutdown(cancel_futures=True)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.shutdown(cancel_futures=kind is not None)
 
+    def fail(self, error: Exception) -> None:
+        """Takes no more calls, for this reason, and ends the workers on the nodes."""
+        with self._changed:
+            ended, self._error = self._error is not None, self._error or error
+            left = [*self._waiting, *(call for batch in self._sent.values() for call in batch)]
+            sent = [*self._sent]
+            self._waiting.clear()
+            self._sent.clear()
+            self._changed.notify_all()
+        for future in sent:
+            future.cancel()
+        for future, _ in left:
+            if not future.cancel():
+                future.set_exception(error)
+        if not ended:
+            with suppress(Exception):  # nodes end by themselves what no client asks for
+                _within(CLOSE_SECONDS, partial(self._cluster.client.run, node.end, self._name))
 
-class Cluster(Workers):
-    """The nodes of a cluster.
+    def _send(self) -> None:
+        with self._changed:
+            calls, self._waiting = self._waiting, []
+            self._submit([call for call in calls if call[0].set_running_or_notify_cancel()])
+
+    def _submit(self, calls: Sequence[Waiting]) -> None:
+        """Has Dask run calls, in batches that leave none of its nodes without work."""
+        size = min(self._batch, -(-len(calls) // max(1, self._cluster.count)))
+        for start in range(0, len(calls), size or 1):
+            batch = [*calls[start : start + size]]
+            payload = [call for _, call in batch]
+            sent = self._dask.submit(node.run, node.installed(), self._name, self._settings, payload)
+            self._sent[sent] = batch
+            sent.add_done_callback(self._answered)
+
+    def _answered(self, sent: Future[Any]) -> None:
+        from distributed import KilledWorker
+
+        with self._changed:
+            batch = self._sent.pop(sent, [])
+            if sent.cancelled():
+                self._error = self._error or self._cluster.gone()
+            error = self._error if sent.cancelled() else sent.exception()
+            if isinstance(error, KilledWorker) and len(batch) > 1:
+                for call in batch:  # by itself, as one of them is the reason
+                    self._submit([call])
+                return
+            self._changed.notify_all()
+        if error is None:
+            self._batch = _batch([answer.seconds for answer in sent.result()])
+            for answer, (future, _) in zip(sent.result(), batch, strict=False):
+                answer.settle(future)
+        if isinstance(error, KilledWorker):
+            nodes = counted(error.allowed_failures + 1, "node")
+            error = WorkerLost("crashed", f"crashed all {nodes} that ran it, the last at {error.last_worker.address}")
+        for future, _ in batch if error else ():
+            future.set_exception(error)
+
+
+def _batch(seconds: Sequence[float]) -> int:
+    """How many calls that took so long make a batch."""
+    return max(1, min(MOST, int(BATCH_SECONDS * len(seconds) / max(sum(seconds), 1e-6))))
+
+
+class Cluster:
+    """The nodes of a cluster, as a thread of its own sees them.
 
     Args:
-        warn: Called with a line about a node that is lost, or that joins later and can't be used.
-        silence: Seconds without a heartbeat after which a node is lost.
+        client: Dask's.
+        address: The scheduler's, as the user named it.
+        warn: Called with a line about nodes that are lost.
+
+    Attributes:
+        nodes: The number of nodes, now.
+        count: The workers of all nodes, now.
     """
 
-    def __init__(self, connection: Connection, warn: Callable[[str], None], silence: float = SILENCE) -> None:
-        self._connection = connection
-        self._dispatcher = Dispatcher(connection, self._suspected, warn)
-        present, failed = self._noted, self._dispatcher.fail
-        self._membership = Membership(connection, present, failed, warn, silence=silence)
-        self._nodes: dict[str, int] = {}
+    def __init__(self, client: Any, address: str, warn: Callable[[str], None]) -> None:
+        self.client, self.address, self._warn = client, address, warn
+        self.nodes = self.count = 0
+        self._known: set[str] = set()
+        self._pools: list[ClusterPool] = []
+        self._closed = threading.Event()
         try:
-            self._membership.join()
-        except BaseException:
-            self._dispatcher.close()
-            raise
-
-    @property
-    def count(self) -> int:
-        """The workers of all nodes, now."""
-        return sum(self._nodes.values())
-
-    @property
-    def nodes(self) -> int:
-        """The number of nodes, now."""
-        return len(self._nodes)
+            _within(JOIN_SECONDS, lambda: client.wait_for_workers(1, timeout=JOIN_SECONDS))
+            check = partial(client.run, node.unusable, node.installed(), on_error="return")
+            found = _within(JOIN_SECONDS, check)
+        except TimeoutError:
+            raise ClusterUnavailable(f"no node of {address} has answered within {JOIN_SECONDS:g} s") from None
+        for place, why in found.items():
+            if why:
+                what = f"it can't run this package: {why}" if isinstance(why, BaseException) else why
+                raise UsageError(f"--cluster: the node at {place} can't be used: {what}")
+        self._look()
+        self._thread = threading.Thread(target=self._watch, name="cluster-watch", daemon=True)
+        self._thread.start()
 
     def pool(self, settings: PoolSettings, most: int | None = None) -> ClusterPool:
         """A pool; its workers start with their node's first call."""
         del most
-        return ClusterPool(self._dispatcher, settings)
+        self._pools.append(ClusterPool(self, settings))
+        return self._pools[-1]
 
     def close(self) -> None:
         """Ends all that this client has running on the nodes."""
-        self._membership.close()
-        self._dispatcher.close()
-        wait([self._connection.end(address) for address in self._nodes], CLOSE_SECONDS + 1)
+        self._closed.set()
+        self._thread.join()
+        for pool in self._pools:
+            pool.kill_workers()
 
-    def _suspected(self) -> None:
-        self._membership.look_now()
+    def gone(self) -> ClusterUnavailable:
+        """The error of a call that Dask has given up."""
+        return ClusterUnavailable(f"the Dask scheduler at {self.address} is gone")
 
-    def _noted(self, nodes: Mapping[str, int]) -> None:
-        self._nodes = dict(nodes)
-        self._dispatcher.present(nodes)
+    def _look(self) -> None:
+        """Counts the nodes.
+
+        Raises:
+            ClusterUnavailable: The scheduler is lost.
+        """
+        if self.client.status != "running":
+            raise self.gone()
+        ask = partial(self.client.sync, self.client.scheduler.identity, n_workers=-1)
+        try:
+            found = _within(ANSWER_SECONDS, ask)["workers"]
+        except TimeoutError:
+            raise ClusterUnavailable(f"the Dask scheduler at {self.address} does not answer") from None
+        except OSError:
+            raise self.gone() from None
+        for place in self._known - found.keys():
+            self._warn(f"the node at {place} is lost; what it was doing is repeated")
+        self._known = {*found}
+        self.nodes, self.count = len(found), sum(each["nthreads"] for each in found.values())
+
+    def _watch(self) -> None:
+        seen = time.monotonic()
+        while not self._closed.wait(max(POLL, self.nodes / 100)):
+            try:
+                self._look()
+                seen = time.monotonic() if self.nodes else seen
+                if time.monotonic() - seen > EMPTY_SECONDS:
+                    raise ClusterUnavailable(f"all nodes of {self.address} are lost, and none has joined since")
+            except ClusterUnavailable as error:
+                for pool in self._pools:
+                    pool.fail(error)
+                return
 
 
 @contextmanager
-def open_cluster(
-    address: str, name: str = "", silence: float = SILENCE, timeout: float = CONNECT_SECONDS
-) -> Iterator[Cluster]:
-    """A cluster, for as long as the context lasts.
+def open_cluster(address: str, name: str = "", timeout: float = CONNECT_SECONDS) -> Iterator[Cluster]:
+    """A cluster, for as long as the context lasts; `timeout` is the seconds in which a scheduler must answer.
 
-    `silence` is the seconds without a heartbeat after which a node is lost, `timeout` those in which the address must
-    answer as a scheduler.
+    Raises:
+        UsageError: Dask is not installed, it lacks the certificates for a `tls://` address, or a node can't be used.
+        ClusterUnavailable: No scheduler answers, or it has no nodes.
     """
-    connection = Connection(address, timeout)
     try:
-        cluster = Cluster(connection, lambda line: print_message(name, line), silence)
+        import distributed
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--cluster: {error.name} is missing; pip install 'adaptive-step[cluster]'") from None
+    if address.startswith("tls:"):
+        _check_certificates(address)
+    # What Dask reports of lost nodes and schedulers is reported here, in one line each.
+    for logger in [each for each in logging.root.manager.loggerDict if each.partition(".")[0] == "distributed"]:
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
+    with ExitStack() as stack:
+        nodes = local_nodes(address)
         try:
-            yield cluster
-        finally:
-            cluster.close()
-    finally:
-        connection.close()
+            target = stack.enter_context(_local_cluster(nodes)) if nodes else address
+            client: Any = _within(timeout, partial(distributed.Client, target, timeout=timeout, set_as_default=False))
+        except Exception as error:  # whatever answers there
+            late = isinstance(error, TimeoutError)
+            why = f" within {timeout:g} s" if late else f": {visible(first_line(error), line=True)}"
+            raise ClusterUnavailable(f"no Dask scheduler answers at {address}{why}") from None
+        stack.callback(lambda: _within(CLOSE_SECONDS, partial(client.close, timeout=CLOSE_SECONDS)))
+        cluster = Cluster(client, address, lambda line: print_message(name, line))
+        stack.callback(cluster.close)
+        yield cluster
 
 
 @contextmanager
@@ -317,13 +314,65 @@ def open_workers(config: ClusterConfig, name: str) -> Iterator[Workers]:
     """The nodes of a cluster or, without one, this machine's cores; `name` is the command's, for its messages.
 
     Raises:
-        UsageError: Dask is not installed, or a node has other versions.
-        ClusterUnavailable: The cluster can't be used.
+        UsageError: As `open_cluster`.
+        ClusterUnavailable: As `open_cluster`.
     """
     address = config.cluster
     if address is None or address == NO_CLUSTER:
         yield LocalWorkers()
         return
-    with open_cluster(address, name, timeout=config.cluster_timeout) as cluster:
+    with open_cluster(address, name, config.cluster_timeout) as cluster:
         print_message(name, f"cluster {address}: {counted(cluster.nodes, 'node')}, {counted(cluster.count, 'worker')}")
         yield cluster
+
+
+def _within(seconds: float, function: Callable[[], R]) -> R:
+    """What a function of Dask's returns that may hang; raises `TimeoutError` if it does not return in time."""
+    found: Future[R] = Future()
+
+    def call() -> None:
+        try:
+            found.set_result(function())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=call, name="cluster-request", daemon=True).start()
+    return found.result(seconds + _LATE)
+
+
+def _check_certificates(address: str) -> None:
+    """Raises `UsageError` where Dask's own client would end with a traceback, after a minute."""
+    from distributed.security import Security
+
+    security: Any = Security
+    try:
+        context = security().get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--cluster {address}: cannot read the TLS certificates: {error}") from None
+    if context is None:
+        names = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+        expected = ", ".join(f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in names)
+        raise UsageError(f"--cluster {address}: TLS needs the certificates that {expected} name")
+
+
+@contextmanager
+def _local_cluster(nodes: int) -> Iterator[Any]:
+    """A scheduler in this process, and nodes that share this machine's cores."""
+    import dask
+    import distributed
+
+    local: Any = distributed.LocalCluster
+    # A nanny's process may else have no children, and a node's pool has; a node that hangs is lost after `worker-ttl`.
+    settings = {"distributed.worker.daemon": False, "distributed.scheduler.worker-ttl": "30s"}
+    with dask.config.set(settings), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with local(
+            n_workers=nodes,
+            threads_per_worker=max(1, cores() // nodes),
+            host="127.0.0.1",
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            worker_dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        ) as cluster:
+            yield cluster

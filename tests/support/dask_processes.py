@@ -62,6 +62,7 @@ class DaskProcesses:
         log = (self._folder / f"{command}-{len(self.nodes)}.log").open("wb")
         arguments = [sys.executable, "-m", f"distributed.cli.{command}", *options]
         settings = {"PYTHONPATH": str(PROJECT), "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "False"}
+        settings["DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL"] = "10s"  # after which a node that hangs is lost
         with log:
             return subprocess.Popen(
                 arguments, stdout=log, stderr=log, env={**os.environ, **settings, **environment}, cwd=self._folder
