@@ -1,16 +1,13 @@
 """`python -m pipeline.bundle TASK [IMPL] -o DIR`, `--check DIR`: a program with the evidence that a reviewer needs."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-from pipeline.base.bundles import BundleOutput
-from pipeline.base.choices import FloatType
+from pipeline.base.bundles import MANIFEST
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_folder
-from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.cli.options import Parser, output_option
 from pipeline.cli.program_arguments import program_file
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -37,10 +34,6 @@ class BundleOptions(Config):
     run: str | None = option(None, "the run on record that wrote the program: an id, or its beginning", "RUN")
     lm: str | None = option(None, "the LM that wrote it, without a run on record", "LM")
     person: str | None = option(None, "the person who answers for it", "NAME")
-    language: LanguageName = None
-    dtype: FloatType = option("float64", "the floating type to compute in")
-    tracking_uri: TrackingURI = None
-    as_json: Json = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,35 +45,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("expected a TASK to bundle, or --check DIR")
     if options.check is None and options.output is None:
         raise UsageError("-o: expected the folder to write the bundle to")
+    if options.run is not None and options.lm is not None:
+        raise UsageError("--lm: the run on record names it; omit the option")
 
     from pipeline.actions import bundle_program as action
 
-    try:
-        made = action.check(Path(options.check)) if options.check is not None else _made(options)
-    except action.NotRight as error:
-        print_message(NAME, f"the program does not pass, and is not bundled\n{error}")
-        return Exit.NO
-    if options.as_json:
-        print(made.text())
+    if options.check is not None:
+        differences, digest = action.check(Path(options.check))
+        print(*(f"DIFFERS  {each}" for each in differences), sep="\n", end="\n" if differences else "")
+        print(f"{options.check}: {'not all of it holds' if differences else 'all of it holds'}")
     else:
-        action.lines(made, partial(print, flush=True))
-    return Exit.OK if made.passed else Exit.NO
+        differences, digest = [], _written(options)
+        if not digest:
+            return Exit.NO
+        print(f"{options.output}: written")
+    print(f"{MANIFEST}, SHA-256: {digest}")
+    return Exit.NO if differences else Exit.OK
 
 
-def _made(options: BundleOptions) -> BundleOutput:
+def _written(options: BundleOptions) -> str:
+    """The digest of the bundle, which is written; empty for a program that does not pass."""
     from pipeline.actions import bundle_program as action
     from pipeline.base.bundles import Origin
     from pipeline.cli.program_arguments import ProgramName, read_program
     from pipeline.record.origins import origin_in
     from pipeline.verification.task_files import load_task_named
 
-    if options.run is not None and options.lm is not None:
-        raise UsageError("--lm: the run on record names it; omit the option")
-    task = load_task_named(str(options.task), options.language)
+    task = load_task_named(str(options.task))
     text = read_program(ProgramName(task=str(options.task), impl=options.impl), task)
-    origin = Origin(lm=options.lm) if options.run is None else origin_in(options.run, task, text, options.language)
-    origin = origin.model_copy(update={"person": options.person})
-    return action.make(task, text, Path(str(options.output)), origin, options.dtype, options.language)
+    origin = Origin(lm=options.lm) if options.run is None else origin_in(options.run, task, text, None)
+    try:
+        return action.write(task, text, Path(str(options.output)), origin.model_copy(update={"person": options.person}))
+    except action.NotRight as error:
+        print_message(NAME, f"the program does not pass, and is not bundled\n{error}")
+        return ""
 
 
 if __name__ == "__main__":

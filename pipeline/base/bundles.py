@@ -7,25 +7,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.base.outputs import Output, ProgramVerdict
-
 MANIFEST = "bundle.json"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class BundledFile(_Part):
-    """A file of a bundle."""
-
-    name: str
-    sha256: str
-
-
-class Origin(_Part):
+class Origin(BaseModel):
     """Who wrote a program, and who answers for it; stated by who made the bundle, and not verified."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str = Field("", description="The task's name.")
     person: str | None = Field(None, description="Who answers for the program.")
     lm: str | None = Field(None, description="The LM that wrote it; null for a program that is not an LM's.")
     run_id: str | None = Field(None, description="The run on record in which it was written.")
@@ -35,47 +25,18 @@ class Origin(_Part):
     sample: int | None = Field(None, description="From 0, at that temperature.")
     prompt_sha256: str | None = Field(None, description="Of the iteration's prompt, as the record has it.")
     simplified: bool | None = Field(None, description="Whether the program is the LM's answer, simplified.")
+    made_by: Mapping[str, str] = Field({}, description="The versions of the project, of Python and of torch.")
 
 
-class HeldOutFinding(_Part):
-    """The verdict on the program at sizes and inputs that were drawn for the bundle."""
+class Bundle(BaseModel):
+    """The content of `bundle.json`; a check finds all of it again, but for the origin."""
 
-    seed: int
-    answer: Literal["passed", "failed", "unknown"]
-    reason: str
-    sizes: tuple[str, ...]
+    model_config = ConfigDict(frozen=True)
 
-
-class Bundle(_Part):
-    """The content of `bundle.json`."""
-
-    format: Literal[1] = 1
-    task: str
-    language: str
-    license: str | None = Field(description="The task's, as an SPDX expression.")
-    made_by: Mapping[str, str] = Field(description="The versions of the project, of Python and of torch.")
+    format: Literal[2] = 2
     origin: Origin
-    dtype: Literal["float32", "float64"]
-    verdict: ProgramVerdict
-    held_out: HeldOutFinding | None
-    cost: Mapping[str, Any] | None
-    files: tuple[BundledFile, ...]
-
-
-class BundleCheck(_Part):
-    """One thing that a bundle says, and whether it holds here and now."""
-
-    what: str
-    holds: bool
-    message: str = ""
-
-
-class BundleOutput(Output):
-    """A bundle that `pipeline.bundle` made, or checked."""
-
-    command: Literal["bundle"] = "bundle"
-    folder: str
-    sha256: str = Field(description="Of `bundle.json`, which has the digests of all other files.")
-    passed: bool = Field(description="Whether all that the bundle says holds.")
-    checks: tuple[BundleCheck, ...] = Field((), description="The checked files; empty for a new bundle.")
-    bundle: Bundle
+    license: str | None = Field(description="The task's, as an SPDX expression.")
+    verdict: Mapping[str, Any] = Field(description="As `pipeline.verify --exact --json` has it.")
+    held_out: Mapping[str, Any] = Field(description="The verdict at sizes and inputs that the checker chooses.")
+    cost: Mapping[str, Any] = Field(description="As `pipeline.cost --json` has it.")
+    files: Mapping[str, str] = Field(description="The SHA-256 of each other file.")

@@ -1,8 +1,8 @@
 """A bundle says what verification finds, and its check finds what has changed since."""
 
 import json
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,64 +22,38 @@ def run(*argv: str) -> int:
     return run_command(bundle.NAME, bundle.main, argv)
 
 
-@pytest.fixture
-def made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle of a right program."""
-    (tmp_path / "double.yaml").write_text(TASK + "license: Apache-2.0\n")
-    (tmp_path / "program.step").write_text(RIGHT)
-    folder = tmp_path / "bundle"
-    files = [str(tmp_path / name) for name in ("double.yaml", "program.step")]
-    assert run(*files, "-o", str(folder), "--person", "A. Person", "--lm", "openai/x") == 0
+    scratch = tmp_path_factory.mktemp("right")
+    (scratch / "double.yaml").write_text(TASK + "license: Apache-2.0\n")
+    (scratch / "program.step").write_text(RIGHT)
+    files = [str(scratch / name) for name in ("double.yaml", "program.step")]
+    assert run(*files, "-o", str(scratch / "bundle"), "--person", "A. Person", "--lm", "openai/x") == 0
+    return scratch / "bundle"
+
+
+@pytest.fixture
+def made(original: Path, tmp_path: Path) -> Path:
+    """A copy of it, elsewhere."""
+    return Path(shutil.copytree(original, tmp_path / "bundle"))
+
+
+def checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str], str]:
+    """The exit code, what differs with both values, and the digest."""
     capsys.readouterr()
-    return folder
-
-
-def checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """The exit code, the object, and what differs with the reasons."""
-    code = run("--check", str(folder), "--json")
-    output = json.loads(capsys.readouterr().out)
-    return code, output, {each["what"]: each["message"] for each in output["checks"] if not each["holds"]}
+    code = run("--check", str(folder))
+    *lines, verdict, digest = capsys.readouterr().out.splitlines()
+    assert verdict == f"{folder}: {'not all of it holds' if code else 'all of it holds'}"
+    found = (line.removeprefix("DIFFERS  ").partition(": ") for line in lines if line.startswith("DIFFERS"))
+    return code, {place: what for place, _, what in found}, digest
 
 
 def test_a_bundle_has_the_verdict_the_proof_the_cost_and_who_answers(
-    made: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All of it holds when it is checked, wherever the folder is; the page says it in words."""
-    folder = made.rename(made.with_name("moved"))
-    assert sorted(path.name for path in folder.iterdir()) == FILES
-    code, output, differing = checked(folder, capsys)
-    assert (code, output["passed"], differing) == (0, True, {})
-    said = output["bundle"]
-    assert (said["task"], said["license"]) == ("double", "Apache-2.0")
-    assert (said["origin"]["person"], said["origin"]["lm"]) == ("A. Person", "openai/x")
-    assert said["verdict"]["passed"] and said["verdict"]["exact"]["answer"] == "proved"
-    assert said["held_out"]["answer"] == "passed" and said["cost"]["figures"]["memory"]["value"] >= 0
-    page = (folder / "README.md").read_text()
-    assert "| verdict | passed |" in page and "| person who answers for it | A. Person |" in page
-    assert str(made.parent) not in (folder / "bundle.json").read_text()
-
-
-def test_a_change_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A program that is wrong now, a file that is gone, and another that came."""
-    (made / "program.step").write_text("return E0\n")
-    (made / "README.md").unlink()
-    (made / "notes.txt").write_text("fine")
-    code, _, differing = checked(made, capsys)
-    assert code == 1
-    assert differing["program.step"] == "changed since the bundle was made"
-    assert differing["README.md"] == "cannot be read: No such file or directory"
-    assert differing["notes.txt"] == "added since; not checked"
-    for number in range(100):
-        (made / f"more{number}.txt").touch()
-    _, _, differing = checked(made, capsys)
-    assert differing["81 more files"] == "added since"
-    assert differing["verdict"] == "stated passed, found failed: value: value"
-
-
-def test_what_is_compared_is_what_is_verified(
     made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each file is read once: a program that is put in its place later is not looked at."""
+    """Wherever the folder is, all of it holds; each file is read once, so that what is compared is judged."""
+    assert sorted(path.name for path in made.iterdir()) == FILES
 
     def read(path: Path, most: int) -> bytes:
         content = read_bytes(path, most)
@@ -88,21 +62,73 @@ def test_what_is_compared_is_what_is_verified(
         return content
 
     monkeypatch.setattr("pipeline.actions.bundle_program.read_bytes", read)
-    code, _, differing = checked(made, capsys)
-    assert (code, differing) == (0, {}) and (made / "program.step").read_text() == "return E0\n"
+    assert checked(made, capsys)[:2] == (0, {})
+    assert (made / "program.step").read_text() == "return E0\n"
+    said = json.loads((made / "bundle.json").read_text())
+    assert (said["origin"]["task"], said["license"]) == ("double", "Apache-2.0")
+    assert (said["origin"]["person"], said["origin"]["lm"]) == ("A. Person", "openai/x")
+    assert said["verdict"]["passed"] and said["verdict"]["exact"]["answer"] == "proved"
+    assert said["held_out"]["answer"] == "passed" and said["cost"]["figures"]["memory"]["value"] >= 0
+    page = (made / "README.md").read_text()
+    assert "| verdict | passed |" in page and "| person who answers for it | A. Person |" in page
+    assert str(made.parent) not in (made / "bundle.json").read_text()
 
 
-def test_a_claim_that_was_changed_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What can be found again is; the digest of the whole shows a change of what can't."""
+def test_a_forged_field_is_found_whatever_it_is(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its place: what a reviewer reads first, what a new version added, and what the page repeats."""
     path = made / "bundle.json"
-    before = checked(made, capsys)[1]["sha256"]
+    digest = checked(made, capsys)[2]
     said = json.loads(path.read_text())
+    said["license"] = "MIT"
+    said["verdict"]["exact"] |= {"bits": 10_000, "reason": "by hand"}
+    said["verdict"]["warnings"] = [{"code": "none-at-all"}]
+    said["held_out"] |= {"reason": "best of its kind", "sizes": ["all"], "seed": 3}
     said["cost"]["figures"]["time"]["value"] = 1
+    said["cost"]["reviewed"] = True
+    said["reviewed"] = "twice"
     said["origin"]["person"] = "B. Person"
+    said["files"]["README.md"] = "0" * 64
     path.write_text(json.dumps(said))
-    code, output, differing = checked(made, capsys)
-    assert code == 1 and set(differing) == {"cost", "page"}
-    assert output["sha256"] != before
+    code, differing, other = checked(made, capsys)
+    forged = {
+        "license", "verdict.exact.bits", "verdict.exact.reason", "verdict.warnings", "held_out.reason",
+        "held_out.sizes", "held_out.seed", "cost.figures.time.value", "cost.reviewed", "reviewed", "files.README.md",
+    }  # fmt: skip
+    assert code == 1 and set(differing) == {*forged, "README.md"}, differing
+    assert differing["license"] == 'stated "MIT", found "Apache-2.0"' and digest != other
+
+
+@pytest.mark.parametrize("skipped", ["held_out", "cost", "verdict"])
+def test_no_gate_is_skipped(skipped: str, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bundle without a verdict is none."""
+    path = made / "bundle.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), skipped: None}))
+    assert run("--check", str(made)) == 2
+    assert f"expected what pipeline.bundle writes: {skipped}" in capsys.readouterr().err
+
+
+def test_a_changed_missing_or_added_file_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A comment in the program, the page, the tests, and what nobody has checked."""
+    program = made / "program.step"
+    program.write_text("# audited by C. Person\n" + program.read_text())
+    (made / "README.md").unlink()
+    (made / "test_program.py").write_text("def test_nothing() -> None: ...\n")
+    for number in range(100):
+        (made / f"more{number:02}.txt").touch()
+    code, differing, _ = checked(made, capsys)
+    assert code == 1
+    assert differing.pop("more00.txt") == "added since; not checked" and "80 more files" in differing
+    assert {place: what for place, what in differing.items() if not place.startswith("more")}.keys() == {
+        "README.md", "program.step", "test_program.py", "80 more files"
+    }  # fmt: skip
+
+
+def test_a_program_that_is_wrong_now_is_named_with_its_verdict(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the bundle says of it."""
+    (made / "program.step").write_text("return E0\n")
+    assert run("--check", str(made)) == 1
+    out = capsys.readouterr().out
+    assert "DIFFERS  verdict: stated passed, found that the program does not pass" in out and "output S0 differs" in out
 
 
 def test_a_folder_without_a_bundle_and_a_damaged_one_are_reported(
@@ -111,10 +137,10 @@ def test_a_folder_without_a_bundle_and_a_damaged_one_are_reported(
     """In one line, with exit code 2; so is a command without a task."""
     (made / "bundle.json").write_text('{"format": 1}')
     assert run("--check", str(made)) == 2
-    assert "expected what pipeline.bundle writes: task: this key is missing" in capsys.readouterr().err
+    assert "bundle.json: expected what pipeline.bundle writes: format" in capsys.readouterr().err
     (made / "bundle.json").unlink()
     assert run("--check", str(made)) == 2
-    assert "cannot read the bundle: No such file" in capsys.readouterr().err
+    assert "expected a bundle: bundle.json: missing" in capsys.readouterr().err
     assert run() == 2 and "expected a TASK to bundle, or --check DIR" in capsys.readouterr().err
     assert run("gemm/1") == 2 and "-o: expected the folder" in capsys.readouterr().err
 
