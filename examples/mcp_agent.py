@@ -1,7 +1,6 @@
 """A scripted coding agent that writes three operators with the tools of `python -m pipeline.mcp`, offline.
 
-    python examples/mcp_agent.py                              # starts a server and speaks over stdin and stdout
-    python examples/mcp_agent.py http://127.0.0.1:8765/mcp    # asks one that runs
+    python examples/mcp_agent.py    # starts a server and speaks over stdin and stdout
 
 No LM takes part: the drafts are given, two of them wrong, and what the agent does next depends on the server's answers
 alone. A stream that is consumed twice gets a Copy, by the finding's code and place; a draft that breaks another rule,
@@ -65,8 +64,8 @@ class Agent:
         for text in texts:
             program = text
             found = await self._call("check", task=task, program=program)
-            if found["findings"] and all(each["code"] == "affine" for each in found["findings"]):
-                program = with_copies(program, [each["message"].split()[1] for each in found["findings"]])
+            if found["diagnostics"] and all(each["code"] == "affine" for each in found["diagnostics"]):
+                program = with_copies(program, [each["message"].split()[1] for each in found["diagnostics"]])
                 found = await self._call("check", task=task, program=program)
             if found["passed"] and (await self._call("verify", task=task, program=program))["passed"]:
                 return program
@@ -110,7 +109,7 @@ def _say(asked: str, answer: str, lines: int = SHOWN) -> None:
     print("\n".join([*(f"> {line}" for line in asked.splitlines()), *answered[:lines], *more, ""]))
 
 
-async def session(server: str | StdioServerParameters) -> Agent:
+async def session(server: StdioServerParameters) -> Agent:
     """One session with a server: the agent, with what it has solved."""
     async with Client(server) as client:
         agent = Agent(client)
@@ -126,11 +125,7 @@ def own_server() -> StdioServerParameters:
 
 def main() -> int:
     """Returns 0 if every task is solved."""
-    addresses = sys.argv[1:]
-    if len(addresses) > 1 or not all(each.startswith("http") for each in addresses):
-        print(__doc__, file=sys.stderr)
-        return 2
-    agent = anyio.run(session, addresses[0] if addresses else own_server())
+    agent = anyio.run(session, own_server())
     return 0 if agent.solved.keys() == DRAFTS.keys() else 1
 
 

@@ -16,8 +16,8 @@ from mcp_types import INVALID_PARAMS
 
 from pipeline.base.errors import print_message
 from pipeline.base.paths import DATA, DOCS
-from pipeline.mcp_server.outputs import safe_text
-from pipeline.mcp_server.tools import Toolbox, language, tool_errors
+from pipeline.base.text import visible
+from pipeline.mcp_server.tools import Text, Toolbox, language, safe_text, tool_errors
 
 SCHEME = "step://"
 SKILL = DATA / "skill" / "step"
@@ -63,7 +63,7 @@ def _page_reader(folder: Path) -> Any:
     def read(page: str) -> str:
         pages = {path.stem: path for path in folder.glob("*.md")}
         if page not in pages:
-            raise ResourceNotFoundError(f"{page[:80]}: expected one of {', '.join(sorted(pages))}")
+            raise ResourceNotFoundError(f"{visible(page[:80])}: expected one of {', '.join(sorted(pages))}")
         return pages[page].read_text(encoding="utf-8")
 
     return read
@@ -73,18 +73,18 @@ def add_prompts(server: MCPServer[Any], tools: Toolbox, program: str | None) -> 
     """Adds a prompt for each of the agent's roles, with the demonstrations of a compiled program if one is named."""
 
     @server.prompt(description="Write a program for a task: the language, solved examples, and the task.")
-    def proposer(task: str) -> list[Message]:
+    def proposer(task: Text) -> list[Message]:
         """The proposer's request."""
         return _request(_agent(program).proposer.predict, {"task": _task(tools, task)})
 
     @server.prompt(description="Repair the affine rule: insert Copy where a program consumes a stream more than once.")
-    def guardian(task: str, program_text: str) -> list[Message]:
+    def guardian(task: Text, program_text: Text) -> list[Message]:
         """The guardian's request."""
         inputs = {"task": _task(tools, task), "input_impl": program_text}
         return _request(_agent(program).guardian.predict, inputs)
 
     @server.prompt(description="Repair a program that fails, from the verifier's findings.")
-    def refiner(task: str, program_text: str) -> list[Message]:
+    def refiner(task: Text, program_text: Text) -> list[Message]:
         """The refiner's request; the reference's values are left out of it."""
         from pipeline.agent.refiner import without_reference_values
 

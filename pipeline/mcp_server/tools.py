@@ -5,32 +5,31 @@ A program is text that is parsed and never run. A task's own code runs in isolat
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.outputs import ProgramVerdict
-from pipeline.mcp_server.outputs import (
-    CheckedProgram,
-    NearExample,
-    NearExamples,
-    ProgramCost,
-    safe_content,
-    safe_text,
-)
+from pipeline.base.redaction import redacted
+from pipeline.base.text import visible, visible_json
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
+from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
 
 if TYPE_CHECKING:
     from pipeline.mcp_server.nearest import Example
@@ -39,61 +38,102 @@ PROGRAM = "program"
 """What a client's program is called in places such as `program:2:6`."""
 MOST_EXAMPLES = 10
 
+_BEAT = 2.0
+"""Seconds between two reports of progress."""
+
+
+def _text(text: str) -> str:
+    """A text that can be written: JSON can name halves of a character, which no file or message holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"expected text, found half of a character at {error.start}") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_text)]
 TaskName = Annotated[
-    str, Field(description="The task's file: its path below the server's folder, with or without suffix.")
+    Text, Field(description="The task's file: its path below the server's folder, with or without suffix.")
 ]
 ProgramText = Annotated[
-    str | None, Field(description="The program's text. Default: the `impl` that the task file holds.")
+    Text | None, Field(description="The program's text. Default: the `impl` that the task file holds.")
 ]
 Result = CallToolResult
 
 
+class ProgramCost(BaseModel):
+    """The cost of a program on a chip."""
+
+    cost: Mapping[str, Any] = Field(description="As `pipeline.cost --json` prints it.")
+
+
+class NearExample(BaseModel):
+    """A solved task."""
+
+    source: str
+    similarity: float = Field(description="To the task in question, from 0 to 1.")
+    task: str = Field(description="The task as YAML.")
+    program: str
+
+
+class NearExamples(BaseModel):
+    """Solved tasks, the most similar first."""
+
+    examples: tuple[NearExample, ...]
+
+
+class GeneratedProgram(BaseModel):
+    """The result of a search."""
+
+    passed: bool
+    program: str | None = Field(description="The verified program; null if none was found.")
+    warnings: tuple[str, ...] = Field((), description="Warnings of the program's verdict.")
+
+
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools that answer at once.
+    """The tools.
 
     Attributes:
         workspace: The task files that may be named.
         pool: Gives the workers in which tasks' code runs and programs are checked.
         limits: Of programs, as the user set them.
+        minutes: The most that a search may take.
         learned: Gives the solved examples of a compiled program.
+        searching: Searches run one after the other, as each takes all cores.
     """
 
     workspace: Workspace
     pool: Callable[[], WorkerPool]
     limits: ProgramLimits
+    minutes: float
     learned: Callable[[], Sequence[Example]] = tuple
+    searching: anyio.Lock = field(default_factory=anyio.Lock)
 
-    def check(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, CheckedProgram]:
+    def check(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
         """Check a program without running it: syntax, rules, the affine rule, and the type and dims of every stream.
 
         Use it on each draft, before `verify`. Each finding has a place, a code, the types involved and a hint.
         """
-        verdict = self.checked(task, program, explain=True, run=False)
-        rules = (
-            "Every check passes; `verify` says whether it computes the outputs." if verdict.passed else verdict.feedback
-        )
-        result = CheckedProgram(
-            passed=verdict.passed,
-            stage=verdict.stage,
-            findings=(*verdict.diagnostics, *verdict.warnings),
-            streams=verdict.streams,
-        )
-        return answered(f"{verdict.streams}\n\n{rules}", result)
+        found = self.checked(task, program, explain=True, run=False)
+        if found.passed:
+            rules = "Every check passes; `verify` says whether it computes the outputs."
+            found = found.model_copy(update={"feedback": rules})
+        return _judged(found)
 
     def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
         """Verify a program: all checks, then its outputs against the PyTorch reference at every set of sizes.
 
         Only a program that passes here is right. One that passes is also run on stress inputs in float32.
         """
-        return self._verdict(self.checked(task, program))
+        return _judged(self.checked(task, program))
 
     def explain(self, task: TaskName, program: ProgramText = None) -> Annotated[Result, ProgramVerdict]:
         """Explain a program: the type of every stream, and the first stream whose values match none of the reference's.
 
         Use it when `verify` fails at stage `value`.
         """
-        return self._verdict(self.checked(task, program, explain=True, values=True))
+        return _judged(self.checked(task, program, explain=True, values=True))
 
     def cost(
         self,
@@ -179,10 +219,86 @@ class Toolbox:
         request = Request(task=path.stem, path=str(path), limits=self.limits)
         return verdict_of(request, self.pool().submit(judge, request)).passed
 
-    def _verdict(self, found: ProgramVerdict) -> Result:
-        warnings = [f"warning: {each.code}: {each.message}" for each in found.warnings]
-        text = "\n\n".join(part for part in (found.streams, found.feedback, "\n".join(warnings)) if part)
-        return answered(text, found)
+    async def generate(
+        self,
+        task: TaskName,
+        context: Context,
+        minutes: Annotated[
+            float | None, Field(gt=0, description="How long to search at most; the server has a limit, too.")
+        ] = None,
+    ) -> Annotated[Result, GeneratedProgram]:
+        """Search for a verified program by classical synthesis.
+
+        It takes seconds to minutes and reports progress. Nothing is written; a program is returned if one passes.
+        """
+        limit, start, workers = 60 * min(minutes or self.minutes, self.minutes), time.monotonic(), _Killable()
+
+        async def report() -> None:
+            while True:
+                await context.report_progress(time.monotonic() - start, limit, "searching")
+                await anyio.sleep(_BEAT)
+
+        program: str | ToolError | None = None
+        async with self.searching, anyio.create_task_group() as group:
+            group.start_soon(report)
+            try:
+                program = await anyio.to_thread.run_sync(self._found, task, limit, workers, abandon_on_cancel=True)
+            except ToolError as error:  # raised here, it would come in a group
+                program = error
+            finally:
+                workers.kill()
+            group.cancel_scope.cancel()
+        if isinstance(program, ToolError):
+            raise program
+        if program is None:
+            text = f"No program was found within {limit / 60:g} minutes."
+            return answered(text, GeneratedProgram(passed=False, program=None))
+        verdict = await anyio.to_thread.run_sync(self.checked, task, program)
+        warnings = tuple(f"{each.code}: {each.message}" for each in verdict.warnings)
+        notes = ["# found by a search, and verified", *(f"# warning: {line}" for line in warnings)]
+        result = GeneratedProgram(passed=verdict.passed, program=program, warnings=warnings)
+        return answered("\n".join([program.strip(), "", *notes]), result)
+
+    def _found(self, task: str, seconds: float, workers: Workers) -> str | None:
+        """The program of a task that a search finds."""
+        language()
+        from pipeline.synthesis import SearchBudget
+        from pipeline.synthesis.parallel_search import search_all
+        from pipeline.verification.task_files import load_task_named
+        from step_runtime.base.errors import TaskError
+
+        with tool_errors():
+            found: Any = load_task_named(str(self.workspace.path(task)))
+            try:
+                [(_, outcome)] = search_all([found], SearchBudget(seconds), workers)
+            except TaskError as error:
+                raise UsageError(str(error)) from None
+        return outcome.impl
+
+
+class _Killable(LocalWorkers):
+    """Workers of one search, which end when the search is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pools: list[WorkerPool] = []
+        self._killed = False
+
+    def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool:
+        if self._killed:
+            raise UsageError("the search was cancelled")
+        self._pools.append(super().pool(settings, most))
+        return self._pools[-1]
+
+    def kill(self) -> None:
+        self._killed = True
+        for pool in self._pools:
+            pool.kill_workers()
+
+
+def _judged(found: ProgramVerdict) -> Result:
+    warnings = [f"warning: {each.code}: {each.message}" for each in found.warnings]
+    return answered("\n\n".join(filter(None, (found.streams, found.feedback, "\n".join(warnings)))), found)
 
 
 _IMPORTING = threading.Lock()
@@ -198,8 +314,14 @@ def language() -> None:
 
 def answered(text: str, result: BaseModel) -> CallToolResult:
     """A tool's answer: a text for the model, and the same as data."""
-    content = [TextContent(type="text", text=safe_text(text))]
-    return CallToolResult(content=list(content), structured_content=safe_content(result))
+    content: list[Any] = [TextContent(type="text", text=safe_text(text))]
+    data = json.loads(redacted(visible_json(result.model_dump(mode="json"))))
+    return CallToolResult(content=content, structured_content=data)
+
+
+def safe_text(text: str) -> str:
+    """A text without secrets, in which characters that would not be seen are written out."""
+    return visible(redacted(text))
 
 
 @contextmanager

@@ -47,7 +47,6 @@ def test_a_session_ends_with_its_client(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["nowhere"], "nowhere: expected a folder with task files"),
-        ([".", "--port", "8000"], "--port: only --http listens on a port; add --http, or omit the option"),
         ([".", "--max-minutes", "0"], "argument --max-minutes: expected a number greater than 0"),
         ([], "the following arguments are required: FOLDER"),
     ],

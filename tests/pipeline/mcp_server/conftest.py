@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
-from pipeline.mcp_server.server import make_server, new_pool
+from pipeline.mcp_server.server import opened
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.limits import ProgramLimits
 from tests.support.scripted_runs import RIGHT, TASK
@@ -36,10 +36,8 @@ def task_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(task_folder: Path) -> Iterator[MCPServer[Any]]:
-    limits = ProgramLimits(limit_primitives=20)
-    pool = new_pool(limits)
-    yield make_server(Workspace(task_folder), pool, limits, minutes=1.0)
-    pool.close()
+    with opened(Workspace(task_folder), ProgramLimits(limit_primitives=20), minutes=1.0) as served:
+        yield served
 
 
 @pytest.fixture

@@ -1,9 +1,19 @@
 """The tools say what the commands say, as text and as data that agrees with the schema that a client is told."""
 
+import threading
+from concurrent.futures import wait
+from typing import Any
+
+import anyio
 import jsonschema
 import pytest
+from mcp import Client
+from mcp.server.mcpserver import MCPServer
 
+from pipeline.mcp_server.tools import Toolbox
+from pipeline.verification.workers import PoolSettings, Workers
 from tests.pipeline.mcp_server.conftest import Ask
+from tests.support import crashing
 from tests.support.scripted_runs import RIGHT
 
 TWICE = "E1 = step.Map(fn=fn).apply((E0))\nE2 = step.Map(fn=fn).apply((E0))\nreturn E2"
@@ -48,7 +58,7 @@ def test_check_runs_nothing_and_describes_every_stream(ask: Ask) -> None:
 def test_findings_have_a_place_a_code_and_a_hint(ask: Ask) -> None:
     """As text with the line and its carets, and as data."""
     result = ask("call_tool", "check", {"task": "double", "program": TWICE})
-    [finding] = result.structured_content["findings"]
+    [finding] = result.structured_content["diagnostics"]
     assert (finding["code"], finding["file"], finding["line"]) == ("affine", "program", 2)
     assert "program:2:6: affine:" in result.content[0].text and "hint:" in result.content[0].text
 
@@ -85,11 +95,65 @@ def test_limits_are_the_users(ask: Ask) -> None:
     assert result.structured_content["stage"] == "limits"
 
 
-@pytest.mark.parametrize("tool", ["check", "verify", "explain", "cost", "examples"])
+def test_a_search_finds_a_program_and_tells_its_progress(ask: Ask) -> None:
+    """Which passes; the data agrees with the schema."""
+    told: list[float | None] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append(total)
+
+    result = ask("call_tool", "generate", {"task": "double"}, progress_callback=progress)
+    assert not result.is_error and told[0] == 60, result.content[0].text
+    program = result.structured_content["program"]
+    assert result.structured_content["passed"] and program in result.content[0].text
+    assert ask("call_tool", "verify", {"task": "double", "program": program}).structured_content["passed"]
+
+
+def test_searches_run_one_after_the_other_and_end_when_they_are_cancelled(
+    server: MCPServer[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes all cores: of three calls one runs; its workers end with the call."""
+    running, most, ended = 0, 0, threading.Event()
+
+    def endless(self: Toolbox, task: str, seconds: float, workers: Workers) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        with workers.pool(PoolSettings(600.0, 2**29)) as pool:
+            napping = pool.submit(crashing.nap, 600.0)
+            started.set()
+            if wait([napping], 120.0).done:
+                ended.set()
+        return ""
+
+    started = threading.Event()
+    monkeypatch.setattr(Toolbox, "_found", endless)
+
+    async def cancelled() -> None:
+        async with Client(server) as client, anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(client.call_tool, "generate", {"task": "double"})
+            await anyio.to_thread.run_sync(started.wait)
+            group.cancel_scope.cancel()
+
+    anyio.run(cancelled)
+    assert ended.wait(120.0) and most == 1
+
+
+@pytest.mark.parametrize("arguments", [{"task": "\ud800"}, {"task": "double", "program": "return E0 # \udfff"}])
+def test_half_of_a_character_is_an_error_in_words(arguments: dict[str, str], server: MCPServer[Any]) -> None:
+    """As JSON can name one: no internal error."""
+    result = anyio.run(lambda: server.call_tool("check", arguments))
+    assert result.is_error and "half of a character" in result.content[0].text
+
+
+@pytest.mark.parametrize("tool", ["check", "verify", "explain", "cost", "examples", "generate"])
 def test_a_task_that_cannot_be_used_is_an_error_with_its_reason(tool: str, ask: Ask) -> None:
     """A name that is none, and a file that is no task, with its line."""
     for name, reason in (("../outside", "no task file below"), ("broken", "broken.yaml:1")):
-        result = ask("call_tool", tool, {"task": name, **({} if tool == "examples" else {"program": RIGHT})})
+        result = ask(
+            "call_tool", tool, {"task": name, **({} if tool in ("examples", "generate") else {"program": RIGHT})}
+        )
         assert result.is_error and reason in result.content[0].text
 
 
