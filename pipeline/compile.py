@@ -82,7 +82,7 @@ def _dry_run(options: CompileOptions, given: Mapping[str, Any]) -> int:
 
     config = RunConfig.of(given)
     least, most = dry_run.estimate(compile_agent.prepare(config))
-    as_json = json_text(NAME, dry_run.as_json(least, most)) if options.as_json else None
+    as_json = json_text(NAME, dry_run.both_as_json(least, most)) if options.as_json else None
     print(as_json or dry_run.as_text(least, most, config))
     return 0
 

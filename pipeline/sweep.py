@@ -10,7 +10,6 @@ from pipeline.base.errors import Exit, start
 from pipeline.base.files import picture
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.base.terminal import console
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -56,11 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     sweep = run_sweep.open_sweep(Path(options.spec))
     if options.dry_run:
-        bounds = run_sweep.estimate(sweep)
-        if options.as_json:
-            print(json_text(NAME, {"configurations": dry_run.table_as_json(bounds)}))
-        else:
-            console().print(dry_run.table(bounds, "configuration"))
+        dry_run.print_table(NAME, run_sweep.estimate(sweep), "configuration", as_json=options.as_json)
         return Exit.OK
     code = run_sweep.run(NAME, sweep, command_line(NAME, argv))
     figures = sweep_figures.figures(sweep)

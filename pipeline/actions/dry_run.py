@@ -19,8 +19,8 @@ from pipeline.agent.proposer import TURNS
 from pipeline.base.choices import is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
-from pipeline.base.outputs import DryRunBounds
-from pipeline.base.terminal import figures_table
+from pipeline.base.outputs import DryRunBounds, json_text
+from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.languages.language import Task
 from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
@@ -30,7 +30,7 @@ from signatures import YAMLAdapter
 from signatures.lines import MOST_LINES
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    pass
 
 
 def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
@@ -55,7 +55,7 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     return least, _limited(_bounds(most, most * longest, most * config.max_tokens, price), config)
 
 
-def as_json(least: DryRunBounds, most: DryRunBounds) -> dict[str, Any]:
+def both_as_json(least: DryRunBounds, most: DryRunBounds) -> dict[str, Any]:
     """The bounds for machines."""
     return {"least": least.model_dump(), "most": most.model_dump()}
 
@@ -115,23 +115,24 @@ def total(bounds: Iterable[DryRunBounds]) -> DryRunBounds:
     )
 
 
-def table(found: Mapping[str, tuple[int, DryRunBounds, DryRunBounds]], heading: str) -> Table:
-    """For people: the runs of each configuration, the least and the most that they take, and the sum."""
-    rows = figures_table(heading, "runs", "requests", "tokens in", "tokens out", "dollars")
+def print_table(
+    name: str, found: Mapping[str, tuple[int, DryRunBounds, DryRunBounds]], heading: str, *, as_json: bool
+) -> None:
+    """Prints a command's runs of each configuration, the least and the most that they take, and the sum."""
+    if as_json:
+        rows = {key: {"runs": count, **both_as_json(*bounds)} for key, (count, *bounds) in found.items()}
+        print_lines(console(), json_text(name, {"configurations": rows}))
+        return
+    table = figures_table(heading, "runs", "requests", "tokens in", "tokens out", "dollars")
     runs = sum(count for count, _, _ in found.values())
     whole = runs, total(least for _, least, _ in found.values()), total(most for _, _, most in found.values())
-    for name, (count, least, most) in {**found, "together": whole}.items():
+    for key, (count, least, most) in {**found, "together": whole}.items():
         counts = (
             f"{getattr(least, unit):,} to {getattr(most, unit):,}" for unit in ("requests", "prompt", "completion")
         )
         usd = "unknown" if least.usd is None or most.usd is None else f"{least.usd:,.2f} to {most.usd:,.2f}"
-        rows.add_row(name, str(count), *counts, usd)
-    return rows
-
-
-def table_as_json(found: Mapping[str, tuple[int, DryRunBounds, DryRunBounds]]) -> dict[str, Any]:
-    """The same for machines."""
-    return {name: {"runs": count, **as_json(least, most)} for name, (count, least, most) in found.items()}
+        table.add_row(key, str(count), *counts, usd)
+    console().print(table)
 
 
 def _passes(config: RunConfig, least: DryRunBounds, tasks: int) -> int:

@@ -39,7 +39,6 @@ class Request:
         lm: The LM's name, including its version.
         validation: The tasks on which programs are chosen; empty for the optimizer's default.
         experience: What an earlier run learned, if this one starts from it.
-        ablation: The ablation that the run belongs to, as JSON.
         doubts: What is to be warned of in the tasks, by name; this is not recorded.
     """
 
@@ -48,15 +47,13 @@ class Request:
     tasks: Sequence[Task]
     validation: Sequence[Task] = ()
     experience: Experience | None = None
-    ablation: Mapping[str, Any] | None = None
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The content of `request.json`."""
-        ablation = {"ablation": dict(self.ablation)} if self.ablation else {}
         content = {
             "version": VERSION,
-            "options": self.config.recorded() | ablation,
+            "options": self.config.recorded(),
             "lm": self.lm,
             "tasks": [[task.name, task.statement] for task in self.tasks],
             "validation": [[task.name, task.statement] for task in self.validation],
@@ -82,7 +79,6 @@ class Request:
         if content["version"] != VERSION:
             raise UsageError(f"the run's request is of version {content['version']}; this code reads version {VERSION}")
         options = dict(content["options"])
-        ablation = options.pop("ablation", None)
         if options.pop("skills", 0):
             raise UsageError("the run shows mined patterns (--skills), which this version no longer does")
         try:
@@ -96,7 +92,6 @@ class Request:
             tasks=[language.task(text, name, name) for name, text in content["tasks"]],
             validation=[language.task(text, name, name) for name, text in content["validation"]],
             experience=read_experience(content["experience"], config.language) if content["experience"] else None,
-            ablation=ablation,
         )
 
 

@@ -2,7 +2,7 @@
 
 - four runs on the same tasks, each as `pipeline.compile` would make it, with the method's own prompts and guardian;
 - the page's figures are those of the recorded attempts;
-- an interrupted ablation is resumed: no finished run is repeated, no recorded answer requested again.
+- the same command completes an interrupted ablation: no finished run is repeated, no recorded answer requested again.
 """
 
 import json
@@ -26,19 +26,17 @@ def test_an_interrupted_ablation_is_resumed_to_one_page_of_four_methods(
     page = tmp_path / "page"
     engine.fail_from = 12 + 7
     assert run(*options(folder, page)) == Exit.LM
-    ablation = capsys.readouterr().err.rpartition("--resume ")[2].split()[0]
     first = recorded()
     assert [r.info.status for r in first] == ["FINISHED", "FAILED"]
     engine.fail_from, engine.calls = 1_000_000, 0
-    assert run("--resume", ablation, "--samples", "8") == Exit.USAGE
     capsys.readouterr()
-    assert run("--resume", ablation[:5], "-o", str(page), "--json") == Exit.OK
+    assert run(*options(folder, page), "--json") == Exit.OK
     result = json.loads(capsys.readouterr().out)
     found = recorded()
     assert [r.info.run_id for r in found[:2]] == [r.info.run_id for r in first]
     assert [r.info.status for r in found] == ["FINISHED"] * 4
     assert int(rows(page / "methods.csv")[1]["tokens in"]) == 10 * 12
-    assert run("--resume", ablation, "-o", str(page)) == Exit.OK
+    assert run(*options(folder, page)) == Exit.OK
     assert len(recorded()) == 4
 
     assert set(result["files"]) == {path.name for path in page.iterdir()}
@@ -68,8 +66,6 @@ def test_an_interrupted_ablation_is_resumed_to_one_page_of_four_methods(
     ("argv", "reported"),
     [
         (["--lm", "a", "a"], "--lm: an LM is named twice"),
-        (["--resume", "ffffffff"], "no ablation 'ffffffff' with started runs"),
-        (["--resume", "x'y%"], "expected the id of an ablation"),
         (["--temperature", "0.4,0.7"], "expected a single number from 0 to 2"),
         (["--tasks", "nowhere"], "nowhere: no such task"),
     ],

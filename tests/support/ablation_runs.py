@@ -19,4 +19,4 @@ def options(folder: Path, page: Path) -> list[str]:
 def recorded() -> list[Any]:
     client, experiment = store.open_store()
     runs = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
-    return [run for run in runs if "ablation" in run.data.params]
+    return [run for run in runs if run.data.params.get("sweep", "").startswith("ablation ")]

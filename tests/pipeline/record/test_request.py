@@ -52,14 +52,6 @@ def test_patterns_that_are_no_longer_mined_matter_only_where_they_were_shown() -
         Request.from_json(recorded(skills=2))
 
 
-def test_the_run_of_an_ablation_records_its_plan() -> None:
-    """Among the options, as before, with those of the inputs that it had as null."""
-    plan = {"id": "1a2b3c4d", "lms": ["embedded"], "temperature": 0.7, "options": {"samples": 2}}
-    request = Request.from_json(recorded(ablation=plan, validation=None, experience=None))
-    assert request.ablation == plan
-    assert json.loads(request.to_json())["options"]["ablation"] == plan
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
