@@ -28,8 +28,7 @@ from pipeline.base.text import visible, visible_json
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits
-from pipeline.verification.pool import WorkerPool
-from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
+from pipeline.verification.pool import LocalWorkers, PoolSettings, WorkerPool, Workers
 
 if TYPE_CHECKING:
     from pipeline.mcp_server.nearest import Example

@@ -12,7 +12,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from pipeline.mcp_server.tools import Toolbox
-from pipeline.verification.workers import PoolSettings, Workers
+from pipeline.verification.pool import PoolSettings, Workers
 from tests.pipeline.mcp_server.conftest import Ask
 from tests.support import crashing
 from tests.support.scripted_runs import RIGHT
