@@ -48,7 +48,7 @@ class VerifyOptions(Config):
     )
     language: LanguageName = None
     dtype: FloatType = option("float64", "the floating type to compute in")
-    explain: bool = option(False, "print every stream with its element type and dims")
+    explain: bool = option(False, "print every stream with its element type and dims; with --exact, the proof")
     values: bool = option(False, "for wrong values, print the first stream that matches no reference value")
     exact: bool = option(
         False, "prove in exact arithmetic that each passing program equals the reference at the tested sizes"
@@ -100,7 +100,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for warning in verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
-        print(verdict.streams, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
+        print(
+            verdict.streams,
+            *(verdict.exact.steps if verdict.exact else ()),
+            "",
+            sep="\n",
+            file=sys.stderr if options.as_json else sys.stdout,
+        )
     table, figures = None, None
     if options.cost and verdict.passed:
         from pipeline.actions.price_program import cost_of

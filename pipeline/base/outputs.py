@@ -120,6 +120,8 @@ class ExactFinding(Part):
     reason: str = Field(description="The meaning, the place of the difference, or the operation that was not followed.")
     bits: int = Field(description="A proof is wrong with a probability of at most 2 to the minus this.")
     sizes: tuple[str, ...] = Field(description="The sets of sizes that the answer is about.")
+    prover: str = Field("", description="The version of the prover, a digest of its code.")
+    steps: tuple[str, ...] = Field((), description="A proof in a few lines, at its first set of sizes.")
 
 
 class SurvivingMutant(Part):

@@ -336,7 +336,7 @@ def _with_exact(found: ProgramVerdict, proof: ExactVerdict | None) -> ProgramVer
     """The verdict with the answer of exact arithmetic; a difference is a warning, as the inputs hide it."""
     if proof is None:
         return found
-    exact = ExactFinding(answer=proof.answer, reason=proof.reason, bits=proof.bits, sizes=proof.sizes)
+    exact = ExactFinding.model_validate(dataclasses.asdict(proof))
     warned = found.warnings
     if proof.answer == "different":
         message = f"differs from the reference in exact arithmetic at {'; '.join(proof.sizes)}: {proof.reason}"

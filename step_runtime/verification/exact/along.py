@@ -21,7 +21,7 @@ from step_runtime.verification.exact.reductions import (
     summed,
     variance,
 )
-from step_runtime.verification.exact.value import NONE, Value, joined
+from step_runtime.verification.exact.value import NONE, Value, joined, number
 
 _FLOAT = torch.float64
 Args = Sequence[Operand]
@@ -148,7 +148,7 @@ def argument(least: bool) -> Rule:
         if dim is None:
             value, dim = value.parts(lambda part: part.reshape(*part.shape[:2], -1)), 0
         if value.roots is not None and bool((value.roots[:1] != NONE).all()):
-            value = value.plain(data=value.roots, degree=value.inner)  # roots have the order of the numbers
+            value = value.plain(data=value.roots, size=value.inner)  # roots have the order of the numbers
         places = None if least else place_of_one(value, dim)
         if places is None:
             _, places = ranked(value, dim, 1, largest=not least, name="first place")
@@ -221,9 +221,9 @@ def add_product(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `add_product`."""
     found = product_rule(args[1:3], {}, result)
     beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
-    found = arithmetic.multiply(found, arithmetic.number(alpha), result.dtype) if alpha != 1 else found
+    found = arithmetic.multiply(found, number(alpha), result.dtype) if alpha != 1 else found
     bias = value_of(args[0])
-    bias = arithmetic.multiply(bias, arithmetic.number(beta), result.dtype) if beta != 1 else bias
+    bias = arithmetic.multiply(bias, number(beta), result.dtype) if beta != 1 else bias
     return arithmetic.add(bias, found, result.dtype)
 
 
@@ -287,18 +287,17 @@ def convolution(args: Args, kwargs: Options, result: Result) -> Value | None:
     stride, padding, dilation = (
         [default, *one] if flat else one for one, default in zip(pairs, (1, 0, 1), strict=True)
     )
-    number, channels = value.shape[:2]
-    places = torch.arange(1, math.prod(value.shape) + 1, dtype=_FLOAT).reshape(number, channels, *spatial)
+    count, channels = value.shape[:2]
+    places = torch.arange(1, math.prod(value.shape) + 1, dtype=_FLOAT).reshape(count, channels, *spatial)
     windows = torch.nn.functional.unfold(places, *map(tuple, (kernel, dilation, padding, stride)))
-    zero = arithmetic.number(0.0).parts(lambda part: part.reshape(part.shape[0], 1, 1))
+    zero = number(0.0).parts(lambda part: part.reshape(part.shape[0], 1, 1))
     row = joined([zero, value.parts(lambda part: part.reshape(*part.shape[:2], -1))], 0, torch.cat)
     taken = windows.to(torch.int64)
     columns = row.parts(lambda part: part.index_select(2, taken.reshape(-1)).reshape(*part.shape[:2], *taken.shape))
-    count = weight.shape[0]
-    size = math.prod(weight.shape[1:])
-    columns = columns.parts(lambda part: part.reshape(*part.shape[:2], number, groups, size, -1))
-    weights = weight.parts(lambda part: part.reshape(*part.shape[:2], 1, groups, count // groups, size))
-    weights = weights.parts(lambda part: part.expand(*part.shape[:2], number, *part.shape[3:]))
+    filters, size = weight.shape[0], math.prod(weight.shape[1:])
+    columns = columns.parts(lambda part: part.reshape(*part.shape[:2], count, groups, size, -1))
+    weights = weight.parts(lambda part: part.reshape(*part.shape[:2], 1, groups, filters // groups, size))
+    weights = weights.parts(lambda part: part.expand(*part.shape[:2], count, *part.shape[3:]))
     found = matrix_product(weights, columns, result.dtype)
     found = found.parts(lambda part: part.reshape(*part.shape[:2], *result.shape))
     if bias is None:
@@ -319,10 +318,10 @@ def windows_largest(args: Args, kwargs: Options, result: Result) -> list[Value] 
     if len(value.shape) not in (3, 4) or (len(args) > 5 and args[5]) or len(kernel) != 2:
         return None
     whole = value if len(value.shape) == 4 else value.parts(lambda part: part.unsqueeze(2))
-    number, channels, height, width = whole.shape
-    places = torch.arange(1, math.prod(whole.shape) + 1, dtype=_FLOAT).reshape(number * channels, 1, height, width)
+    count, channels, height, width = whole.shape
+    places = torch.arange(1, math.prod(whole.shape) + 1, dtype=_FLOAT).reshape(count * channels, 1, height, width)
     windows = torch.nn.functional.unfold(places, *map(tuple, (kernel, dilation, padding, stride)))
-    low = arithmetic.number(-math.inf).parts(lambda part: part.reshape(part.shape[0], 1, 1))
+    low = number(-math.inf).parts(lambda part: part.reshape(part.shape[0], 1, 1))
     row = joined([low, whole.parts(lambda part: part.reshape(*part.shape[:2], -1))], 0, torch.cat)
     taken = windows.to(torch.int64)
     columns = row.parts(lambda part: part.index_select(2, taken.reshape(-1)).reshape(*part.shape[:2], *taken.shape))

@@ -13,17 +13,20 @@ from step_runtime.verification.exact.decisions import current, mask_tensor, unio
 from step_runtime.verification.exact.facts import set_places
 from step_runtime.verification.exact.operands import Operand, Result
 from step_runtime.verification.exact.reductions import extreme, summed
-from step_runtime.verification.exact.residues import fingerprint, level, mixed, moduli, symbols
-from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, shaped, spread
+from step_runtime.verification.exact.residues import fingerprint, level, mixed, symbols, total
+from step_runtime.verification.exact.value import Size, Unknown, Value, fixed, joined, shaped, spread, united
 
 
 def chosen(value: Value, hot: Value, dim: int) -> Value:
     """The sum along a dim of numbers times truth values; positive if the numbers are and one truth value holds."""
     found = summed(arithmetic.multiply(value, hot, value.dtype), [dim], value.dtype)
     held = summed(hot.plain(), [dim], hot.dtype)
-    if bool((level(held.data) == 1).all()) and bool(facts.positive(fingerprint(value.data)[0]).all()):
+    one = bool((level(held.data) == 1).all())
+    ranges = united(value.bounds, (0, 0) if not one else value.bounds)
+    if one and bool((value.signs == 2).all()):
         facts.set_positive(found.data)
-    return found
+        return replace(found, sign=torch.full_like(found.known, 2, dtype=torch.int8), range=ranges)
+    return replace(found, range=ranges)
 
 
 def indexed_select(value: Operand, dim: int, index: Operand, result: Result) -> Value:
@@ -123,7 +126,7 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
             values.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), value.dtype))
         data = symbols(f"{name} {rank} {largest}", ordered)
         unknown = torch.full_like(rows.known.select(-1, 0), torch.nan)
-        places.append(Value(data, unknown, torch.int64, degree=order.degree))
+        places.append(Value(data, unknown, torch.int64, range=(0, size - 1), size=order.size))
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
 
 
@@ -135,7 +138,7 @@ def _order(rows: Value) -> Value:
     if not rows.dtype.is_floating_point or not bool(rows.known.isnan().all()):
         return rows
     first = rows.parts(lambda part: part.narrow(-1, 0, 1))
-    if bool(facts.positive(fingerprint(rows.data)[0]).all()):
+    if bool((rows.signs == 2).all()):
         return arithmetic.divide(rows, first, rows.dtype)
     return arithmetic.exponential(arithmetic.subtract(rows, first, rows.dtype), rows.dtype)
 
@@ -177,7 +180,7 @@ def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] |
         held_by = held_by | union(rows.masks, [-1], keep=True)
     values = rows.plain(masks=None).parts(lambda part: part.gather(-1, at.expand(part.shape[0], *shape)))
     floats = at.to(torch.float64)
-    found = Value(constants(floats[0]), floats, torch.int64, degree=(0.0, 0.0), masks=held_by)
+    found = Value(constants(floats[0]), floats, torch.int64, range=(0, size - 1), size=Size(), masks=held_by)
     return replace(values, masks=held_by), found
 
 
@@ -185,14 +188,15 @@ def place_of_one(value: Value, dim: int) -> Value | None:
     """The place of the only 1 along a dim of truth values; None of others."""
     rows = value.parts(lambda part: part.movedim(dim % max(1, len(value.shape)) + 2, -1)).plain()
     size = rows.shape[-1] if rows.shape else 0
-    if not value.bits or not bool(same(rows.data.sum(-1) % moduli(rows.data.sum(-1)), torch.ones(1, 1).long()).all()):
+    if not value.bits or not bool((level(total(rows.data, [-1])) == 1).all()):
         return None
     found = summed(
         arithmetic.multiply(rows, fixed(torch.arange(size)), torch.int64), [len(rows.shape) - 1], torch.int64
     )
+    found = replace(found, range=(0, size - 1))
     set_places(found.data, rows.data.movedim(-1, 1))
     return found
 
 
 def _zeros(like: Value, dtype: torch.dtype) -> Value:
-    return Value(torch.zeros_like(like.data), torch.zeros_like(like.known), dtype, degree=(0.0, 0.0))
+    return Value(torch.zeros_like(like.data), torch.zeros_like(like.known), dtype, size=Size())

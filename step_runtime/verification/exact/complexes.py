@@ -14,7 +14,7 @@ from step_runtime.verification.exact.angles import cosine_and_sine, turn_constan
 from step_runtime.verification.exact.moves import MOVES, moved
 from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule, value_of
 from step_runtime.verification.exact.reductions import summed
-from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, spread
+from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, number, spread
 
 _FLOAT = torch.float64
 _CONVERSIONS = ("_to_copy", "to")
@@ -83,7 +83,7 @@ def of_operand(operand: Operand) -> Complex:
     if isinstance(operand, Complex):
         return operand
     if isinstance(operand, complex):
-        return Complex(arithmetic.number(operand.real), arithmetic.number(operand.imag))
+        return Complex(number(operand.real), number(operand.imag))
     value = value_of(operand)
     return Complex(value, fixed(torch.zeros(value.shape, dtype=_FLOAT)))
 

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import facts
-from step_runtime.verification.exact.residues import Word, fingerprint, inverse, moduli
-from step_runtime.verification.exact.value import WORDS, Unknown
+from step_runtime.verification.exact.residues import Word, fingerprint, inverse, moduli, times
+from step_runtime.verification.exact.value import WORDS, Unknown, opposite
 
 Key = Hashable
 _BITS = 62
@@ -129,7 +129,7 @@ class Decisions:
         if pairs and len(words) > 1:
             first, second = torch.triu_indices(len(words), len(words), 1)
             gaps = (numbers[:, first] - numbers[:, second]) % moduli(numbers)
-            ends = zip(first.tolist(), second.tolist(), words_of(gaps), words_of(_opposite(gaps)), strict=True)
+            ends = zip(first.tolist(), second.tolist(), words_of(gaps), words_of(opposite(gaps)), strict=True)
             for one, other, gap, back in ends:
                 self._pairs.setdefault(gap, (row, words[one], words[other]))
                 self._pairs.setdefault(back, (row, words[other], words[one]))
@@ -159,18 +159,18 @@ class Decisions:
 
         They depend on no decisions, so that it is the same whatever the outcomes are.
         """
-        words, opposites = words_of(numbers), words_of(_opposite(numbers))
+        words, opposites = words_of(numbers), words_of(opposite(numbers))
         new = [place for place, word in enumerate(words) if word not in self._alike]
         if new and self._signed:
             own, before = numbers[:, new], torch.stack([*self._signed.values()], 1)
-            quotients = own.unsqueeze(2) * inverse(before).unsqueeze(1) % moduli(own).unsqueeze(2)
-            turned = before.unsqueeze(1) * inverse(own).unsqueeze(2) % moduli(own).unsqueeze(2)
+            quotients = times(own.unsqueeze(2), inverse(before).unsqueeze(1))
+            turned = times(before.unsqueeze(1), inverse(own).unsqueeze(2))
             above = facts.positive(fingerprint(quotients)[0]) | facts.positive(fingerprint(turned)[0])
             earlier = [*self._signed]
             for number, other in above.nonzero().tolist():
                 self._alike.setdefault(words[new[number]], self._alike[earlier[other]])
-                opposite = words_of(_opposite(before[:, other : other + 1]))[0]
-                self._alike.setdefault(opposites[new[number]], self._alike[opposite])
+                back = words_of(opposite(before[:, other : other + 1]))[0]
+                self._alike.setdefault(opposites[new[number]], self._alike[back])
         for place in new:
             self._alike.setdefault(words[place], words[place])
             self._alike.setdefault(opposites[place], opposites[place])
@@ -210,8 +210,8 @@ def signs(data: Tensor, open_: Tensor, masks: Tensor | None) -> tuple[Tensor, Te
         decisions.relate(numbers)
     found, own_masks = torch.zeros(math.prod(shape), dtype=torch.int64), [0] * math.prod(shape)
     decided = torch.zeros(len(found), dtype=torch.bool)
-    for spot, word, opposite in zip(spots.tolist(), words_of(numbers), words_of(_opposite(numbers)), strict=True):
-        if (own := decisions.sign(word, opposite)) is not None:
+    for spot, word, back in zip(spots.tolist(), words_of(numbers), words_of(opposite(numbers)), strict=True):
+        if (own := decisions.sign(word, back)) is not None:
             found[spot], own_masks[spot] = own
             decided[spot] = True
         elif not decisions.ranks:
@@ -242,10 +242,6 @@ def union(masks: Tensor, dims: Sequence[int], *, keep: bool) -> Tensor:
             own = own | masks.narrow(dim, place, 1)
         masks = own if keep else own.squeeze(dim)
     return masks
-
-
-def _opposite(numbers: Tensor) -> Tensor:
-    return (moduli(numbers) - numbers) % moduli(numbers)
 
 
 def words_of(numbers: Tensor) -> list[Word]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import facts, residues
-from step_runtime.verification.exact.arithmetic import NAN, negative
-from step_runtime.verification.exact.residues import CHANNELS, WORLDS, fingerprint, level, symbols
-from step_runtime.verification.exact.value import NONE, Value, aligned, common_shape
+from step_runtime.verification.exact import residues
+from step_runtime.verification.exact.arithmetic import negative
+from step_runtime.verification.exact.residues import WORLDS, draw, fingerprint, level, symbols
+from step_runtime.verification.exact.value import NAN, NONE, Value, aligned, common_shape, larger, spread
 
 
 def _members(value: Value) -> Tensor:
@@ -27,24 +27,47 @@ def _members(value: Value) -> Tensor:
 
 
 def largest(one: Value, other: Value, dtype: torch.dtype) -> Value:
-    """The larger of two: of one set, whatever the order and the number of comparisons."""
+    """The larger of two: of one set, whatever the order and the number of comparisons; of signs that differ, itself."""
     one, other = aligned(one, other)
     shape = common_shape(one.data.shape[1:], other.data.shape[1:])
-    sets = [_members(value).broadcast_to(-1, WORLDS, *shape) for value in (one, other)]
-    choices = [value.data.broadcast_to(CHANNELS, *shape) for value in (one, other)]
-    found = _of_set(torch.cat(sets), torch.stack(choices), [one, other], dtype)
-    floats = [value.known.broadcast_to(1, *shape) for value in (one, other)]
-    return _known_extreme(found, torch.stack(floats), torch.stack(choices))
+    one, other = (spread(value, shape[0], shape[1:]) for value in (one, other))
+    choices, signs = torch.stack([one.data, other.data]), (one.signs, other.signs)
+    sets = []
+    for value, own, rest in ((one, *signs), (other, *signs[::-1])):
+        needless = ((own < 0) & (rest > 0)) | (_zero(value) & (rest > 0))
+        sets.append(torch.where(needless, NONE, _members(value)))
+    found = _of_set(torch.cat(sets), choices, [one, other], dtype)
+    found = _known_extreme(found, torch.stack([one.known, other.known]), choices)
+    most, least = torch.maximum(*signs), torch.minimum(*signs)
+    sign = torch.where(most > 0, most, torch.where((most < 0) & (least < 0), most, torch.zeros_like(most)))
+    least_known = [each.known == -torch.inf for each in (one, other, found)]
+    lower = bool(((least_known[0] | one.lower) & (least_known[1] | other.lower) & ~least_known[2]).any())
+    return replace(
+        found,
+        sign=sign,
+        lower=lower,
+        range=_larger_range(one.bounds, other.bounds),
+    )
+
+
+def _zero(value: Value) -> Tensor:
+    """Which numbers are 0 whatever the data are."""
+    return (level(value.data) == 0).all(0, keepdim=True) & ~value.known.isinf()
+
+
+def _larger_range(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if one is None or other is None else (max(one[0], other[0]), max(one[1], other[1]))
 
 
 def largest_along(value: Value, dim: int, dtype: torch.dtype) -> Value:
     """The largest along a dim of the tensor, which goes."""
     place = dim + 2
-    sets = _members(value).movedim(place + 1, 0)
-    sets = sets.flatten(0, 1)
     choices = value.data.movedim(place, 0)
-    found = _of_set(sets, choices, [value], dtype)
-    return _known_extreme(found, value.known.movedim(place, 0), choices)
+    found = _of_set(_members(value).movedim(place + 1, 0).flatten(0, 1), choices, [value], dtype)
+    found = _known_extreme(found, value.known.movedim(place, 0), choices)
+    most, least = value.signs.amax(place), value.signs.amin(place)
+    sign = torch.where(most > 0, most, torch.where((most < 0) & (least < 0), most, torch.zeros_like(most)))
+    return replace(found, sign=sign, lower=value.lower, range=value.bounds)
 
 
 def _known_extreme(found: Value, floats: Tensor, choices: Tensor) -> Value:
@@ -86,28 +109,24 @@ def _of_set(sets: Tensor, choices: Tensor, operands: list[Value], dtype: torch.d
     members = members.gather(0, front.unsqueeze(1).expand_as(members))[: max(1, kept)]
     members = torch.where((count == 1).unsqueeze(0).unsqueeze(0), NONE, members)
     known = torch.where(count == 0, -torch.inf, NAN).to(torch.float64).unsqueeze(0)
-    degree = max(operand.degree[0] for operand in operands), max(operand.degree[1] for operand in operands)
-    logged = any(operand.logged for operand in operands)
-    return Value(data, known, dtype, extremes=members.flatten(0, 1), degree=degree, logged=logged)
+    size = larger(*(operand.size for operand in operands))
+    partial = any(operand.partial for operand in operands)
+    return Value(data, known, dtype, partial=partial, extremes=members.flatten(0, 1), size=size)
 
 
 def _needless(sets: Tensor, words: Tensor, present: Tensor) -> Tensor:
-    """Which members are no larger than others: 0 beside a number and its opposite, or beside a positive one.
-
-    So are numbers beside 0 whose opposites are positive.
-    """
+    """Which members are no larger than others: 0 beside a number and its opposite."""
     zero = (sets == 0).all(1) & present
     if not bool(zero.any()):
         return zero
-    prime = residues.primes()[residues.compared()]
-    opposite = fingerprint(((prime - sets) % prime).movedim(0, 1))
-    below = facts.positive(opposite[0]) & present & zero.any(0)
-    some = (facts.positive(words[0]) & present).any(0)
+    primes = draw().moduli[:WORLDS].view(1, WORLDS, *(1,) * (sets.dim() - 2))
+    opposites = fingerprint((sets.neg() % primes).movedim(0, 1))
+    some = torch.zeros_like(zero[0])
     for one in range(len(sets)):
         for other in range(one):
-            pair = (words[:, one] == opposite[:, other]).all(0)
+            pair = (words[:, one] == opposites[:, other]).all(0)
             some = some | (pair & present[one] & present[other] & ~zero[one])
-    return (zero & some) | below
+    return zero & some
 
 
 def sets_of_one(sets: Tensor, order: Tensor, there: Tensor) -> Tensor:

@@ -12,22 +12,27 @@ from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.value import Unknown, Value
 
 _COMPUTING = (torch.float64, torch.float32)
-_WIDE_INTEGERS = (torch.int64, torch.int32)
 
 
 def narrowed(value: Value, source: torch.dtype | None) -> Value:
     """Numbers in the format of their type, converted from another one, or from exact numbers.
 
-    Types that compute fp32, and integers of 32 bits and more, hold exact numbers.
+    Types that compute fp32 hold exact numbers, and integers those within their width; what may wrap around is a free
+    symbol of the exact number.
     """
     dtype = value.dtype
     if dtype == source or dtype in _COMPUTING or dtype == torch.bool or value.bits:
         return value
-    if dtype in _WIDE_INTEGERS:
-        return value
+    if not dtype.is_floating_point and (bounds := value.bounds) is not None:
+        limits = torch.iinfo(dtype)
+        if limits.min <= bounds[0] and bounds[1] <= limits.max:
+            return value
     if source in _SUBSETS.get(dtype, ()):
         return value
     found = arithmetic.atom(f"in {dtype}", value, dtype=dtype)
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        found = replace(found, range=(limits.min, limits.max))
     fits = value.known.isfinite() & (value.known.to(dtype).to(torch.float64) == value.known)
     data = torch.where(fits, value.data, found.data)
     infinite = value.known.isinf()
@@ -52,7 +57,7 @@ def cast(value: Value, dtype: torch.dtype) -> Value:
     if dtype == torch.bool:
         return truth.as_bits(value)
     if not dtype.is_floating_point and source.is_floating_point:
-        value = rounded("trunc", value)
+        value = replace(rounded("trunc", value), range=None)
     if dtype.is_complex:
         raise Unknown("complex numbers")
     return narrowed(replace(value, dtype=dtype), source)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -17,7 +19,7 @@ from step_runtime.tasks.task import TensorSpec
 from step_runtime.verification.exact import arithmetic
 from step_runtime.verification.exact.decisions import current, mask_tensor
 from step_runtime.verification.exact.reductions import summed
-from step_runtime.verification.exact.value import Value, fixed, free, joined
+from step_runtime.verification.exact.value import Value, fixed, free, joined, number
 from step_runtime.verification.instance import TaskInstance
 
 
@@ -48,7 +50,18 @@ def _component(
     found = free(name, shape, dtype)
     if spec.data_gen == "binary" or dtype == torch.bool:
         return replace(found, bits=True, smooth=False)
-    return found
+    numbers = whole_numbers(spec, instance.sizes)
+    least = -math.inf if numbers is None else numbers[0]
+    if spec.data_gen and (uniform := re.match(r"uniform\(([^,]+),", spec.data_gen)):
+        with suppress(ValueError):
+            least = float(uniform[1])
+    sign = 2 if least > 0 or "positive" in spec.assumes else int(least >= 0 or "nonnegative" in spec.assumes)
+    return replace(
+        found,
+        sign=torch.full_like(found.known, sign, dtype=torch.int8) if sign else None,
+        range=None if numbers is None else (numbers[0], numbers[-1]),
+        smooth=found.smooth and numbers is None,
+    )
 
 
 def _decided(
@@ -76,7 +89,7 @@ def _hot(spec: TensorSpec, bits: Value) -> Value:
     least, most = spec.min or 0, size if spec.max is None else min(spec.max, size)
     if least == most:
         others = bits.parts(lambda part: part.narrow(-1, 0, size - 1))
-        total = arithmetic.number(float(most))
+        total = number(float(most))
         rest = [dim + len(bits.shape) - 1 for dim in (0,)]
         last = arithmetic.subtract(total, summed(others, rest, bits.dtype), bits.dtype) if size > 1 else total
         whole = last.parts(lambda part: part.expand(part.shape[0], 1, *bits.shape[:-1]).unsqueeze(-1))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import arithmetic
-from step_runtime.verification.exact.choices import indexed_select
 from step_runtime.verification.exact.operands import Operand, Result
-from step_runtime.verification.exact.value import Unknown, Value, joined
+from step_runtime.verification.exact.value import Unknown, Value, joined, number
 
 _FLOAT = torch.float64
 
@@ -21,7 +19,7 @@ MOVES = frozenset((
     "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "select", "slice",
     "flip", "roll", "repeat", "diagonal", "unfold", "clone", "alias", "detach", "lift_fresh", "contiguous", "tril",
     "triu", "constant_pad_nd", "split", "split_with_sizes", "unbind", "cat", "stack", "slice_scatter", "select_scatter",
-    "copy", "diagonal_scatter", "movedim", "narrow", "swapaxes", "index_select", "as_strided", "lift_fresh_copy",
+    "copy", "diagonal_scatter", "movedim", "narrow", "swapaxes", "as_strided", "lift_fresh_copy",
     "im2col", "chunk", "broadcast_in_dim", "diag_embed", "expand_as", "rot90", "flatten", "unflatten", "unsafe_split",
     "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "pixel_shuffle",
     "pixel_unshuffle", "upsample_nearest1d", "upsample_nearest2d", "squeeze_", "unsqueeze_", "transpose_", "t_",
@@ -50,15 +48,10 @@ def moved(target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: 
     fill = 0.0
     if name == "constant_pad_nd":
         fill = float(args[2] if len(args) > 2 else kwargs.pop("value", 0.0))
+        if not result.dtype.is_floating_point and fill not in ((0, 1) if result.dtype == torch.bool else (int(fill),)):
+            raise Unknown("a padding by a number that the type does not have")
         args[2:] = [0]
-    if name == "index_select":
-        index = args[2].constant() if isinstance(args[2], Value) else None
-        if index is None:
-            return indexed_select(args[0], args[1], args[2], result)
-        if index.shape[0] > 1:
-            raise Unknown("an index that depends on the element")
-        args[2] = Fixed(index[0].to(torch.int64))
-    places_args = [one.tensor if isinstance(one, Fixed) else placed(one) for one in args]
+    places_args = [placed(one) for one in args]
     floats = name.startswith(("upsample", "im2col", "reflection", "replication"))
     if floats:
         places_args = [one.to(_FLOAT) if isinstance(one, Tensor) else one for one in places_args]
@@ -71,16 +64,9 @@ def moved(target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: 
     return values[0] if isinstance(found, Tensor) else values
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """A tensor that a move is given as it is."""
-
-    tensor: Tensor
-
-
 def _all(sources: Sequence[Value], fill: float) -> Value:
     """All numbers of several values in a row, behind one constant."""
-    first = arithmetic.number(fill)
+    first = number(fill)
     if fill in (0.0, 1.0):
         first = replace(first, bits=all(source.bits for source in sources))
     if all(source.gap is not None for source in sources):

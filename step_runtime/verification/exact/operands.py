@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact import arithmetic
-from step_runtime.verification.exact.value import Unknown, Value, fixed
+from step_runtime.verification.exact.value import Unknown, Value, fixed, number
 
 
 @dataclass(frozen=True)
@@ -61,5 +60,20 @@ def value_of(operand: Operand, dtype: torch.dtype = torch.float64) -> Value:
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, bool | int | float):
-        return arithmetic.number(float(operand), dtype if isinstance(operand, float) else torch.int64)
+        return number(float(operand), dtype if isinstance(operand, float) else torch.int64)
     raise Unknown(f"an operand of the kind {type(operand).__name__}")
+
+
+def filling(operand: Operand, dtype: torch.dtype) -> Value:
+    """A number that fills places of a tensor of some type.
+
+    Raises:
+        Unknown: The type has no such number, so that torch puts another.
+    """
+    value = value_of(operand, dtype)
+    floats = value.constant()
+    if dtype == torch.bool and not value.bits and (floats is None or bool(((floats != 0) & (floats != 1)).any())):
+        raise Unknown("other numbers among truth values")
+    if not dtype.is_floating_point and dtype != torch.bool and value.dtype.is_floating_point:
+        raise Unknown("a fraction among whole numbers")
+    return value

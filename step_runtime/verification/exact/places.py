@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import truth
-from step_runtime.verification.exact.choices import gathered, placed, scattered
-from step_runtime.verification.exact.operands import Operand, Result, value_of
+from step_runtime.verification.exact.choices import gathered, indexed_select, placed, scattered
+from step_runtime.verification.exact.operands import Operand, Result, filling, value_of
 from step_runtime.verification.exact.pointwise import get
 from step_runtime.verification.exact.reductions import matrix_product
 from step_runtime.verification.exact.value import Unknown, Value, fixed
@@ -42,7 +42,7 @@ def scatter(args: Args, kwargs: Options, result: Result) -> Value | None:
         source = source.parts(
             lambda part: part.narrow(int(args[1]) % len(index.shape) + 2, 0, 1) if part.dim() > 2 else part
         )
-    return scattered(value, int(args[1]), index, value_of(source))
+    return scattered(value, int(args[1]), index, filling(source, result.dtype))
 
 
 def index_rule(args: Args, kwargs: Options, result: Result) -> Value | None:
@@ -94,3 +94,13 @@ def one_hot(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `one_hot`."""
     index = value_of(args[0]).parts(lambda part: part.unsqueeze(-1))
     return replace(truth.equal(index, fixed(torch.arange(result.shape[-1]))), dtype=result.dtype)
+
+
+def index_select(args: Args, kwargs: Options, result: Result) -> Value:
+    """The rule of `index_select`."""
+    value, dim, index = value_of(args[0]), int(args[1]), value_of(args[2])
+    floats = index.constant()
+    if floats is None or floats.shape[0] > 1:
+        return indexed_select(value, dim, index, result)
+    places = floats[0].to(torch.int64)
+    return value.parts(lambda part: part.index_select(dim % len(value.shape) + 2, places))

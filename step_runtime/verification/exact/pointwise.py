@@ -11,8 +11,8 @@ import torch
 
 from step_runtime.verification.exact import arithmetic, extremes, facts, truth
 from step_runtime.verification.exact.formats import Rounding, rounded
-from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
-from step_runtime.verification.exact.value import Unknown, Value, aligned, fixed, spread
+from step_runtime.verification.exact.operands import Operand, Result, Rule, filling, value_of
+from step_runtime.verification.exact.value import Size, Unknown, Value, aligned, broadcast, fixed, number, spread
 
 _FLOAT = torch.float64
 Args = Sequence[Operand]
@@ -41,7 +41,7 @@ def scaled_sum(sign: int) -> Rule:
         one, other = value_of(args[0]), value_of(args[1])
         alpha = get(args, kwargs, 2, "alpha", 1)
         if alpha != 1:
-            other = arithmetic.multiply(other, arithmetic.number(alpha), result.dtype)
+            other = arithmetic.multiply(other, number(alpha), result.dtype)
         return (arithmetic.add if sign > 0 else arithmetic.subtract)(one, other, result.dtype)
 
     return rule
@@ -110,7 +110,7 @@ def odd(name: str, *, even: bool = False) -> Rule:
 
 def sigmoid(value: Value, dtype: torch.dtype) -> Value:
     """The inverse of 1 and the exponential of the opposite; 1 without that of the number, where some are infinite."""
-    one = arithmetic.number(1.0)
+    one = number(1.0)
     if bool(arithmetic.infinite(value).any()):
         powers = arithmetic.add(one, arithmetic.exponential(value, dtype), dtype)
         return arithmetic.subtract(one, arithmetic.reciprocal(powers, dtype), dtype)
@@ -123,13 +123,14 @@ def sigmoid(value: Value, dtype: torch.dtype) -> Value:
 
 def tanh(value: Value, dtype: torch.dtype) -> Value:
     """The rule of `tanh`."""
-    one, twice = arithmetic.number(1.0), arithmetic.exponential(arithmetic.add(value, value, dtype), dtype)
+    one, twice = number(1.0), arithmetic.exponential(arithmetic.add(value, value, dtype), dtype)
     return arithmetic.divide(arithmetic.subtract(twice, one, dtype), arithmetic.add(twice, one, dtype), dtype)
 
 
 def absolute(value: Value, dtype: torch.dtype) -> Value:
     """The larger of a number and its opposite."""
-    return extremes.largest(value, arithmetic.negative(value), dtype)
+    found = extremes.largest(value, arithmetic.negative(value), dtype)
+    return replace(found, sign=torch.where(value.signs.abs() == 2, 2, 1).to(torch.int8))
 
 
 def sign_rule(value: Value, dtype: torch.dtype) -> Value:
@@ -140,7 +141,7 @@ def sign_rule(value: Value, dtype: torch.dtype) -> Value:
 
 def relu(value: Value, dtype: torch.dtype) -> Value:
     """The rule of `relu`."""
-    return extremes.largest(value, arithmetic.number(0.0), dtype)
+    return extremes.largest(value, number(0.0), dtype)
 
 
 def clamp(args: Args, kwargs: Options, result: Result) -> Value:
@@ -159,7 +160,11 @@ def whole_quotient(args: Args, kwargs: Options, result: Result) -> Value | None:
     quotient = arithmetic.divide(one, other, _FLOAT)
     if mode is None:
         return quotient
-    return replace(rounded(mode, replace(quotient, dtype=_FLOAT)), dtype=result.dtype)
+    found = replace(rounded(mode, replace(quotient, dtype=_FLOAT)), dtype=result.dtype)
+    if (bounds := one.bounds) is None or result.dtype.is_floating_point:
+        return found
+    most = max(map(abs, bounds)) + 1
+    return replace(found, range=(-most, most))
 
 
 def remains(mode: Rounding) -> Rule:
@@ -168,7 +173,11 @@ def remains(mode: Rounding) -> Rule:
     def rule(args: Args, kwargs: Options, result: Result) -> Value:
         one, other = aligned(value_of(args[0]), value_of(args[1]))
         whole = rounded(mode, replace(arithmetic.divide(one, other, _FLOAT), dtype=_FLOAT))
-        return arithmetic.subtract(one, arithmetic.multiply(whole, other, _FLOAT), result.dtype)
+        found = arithmetic.subtract(one, arithmetic.multiply(whole, other, _FLOAT), result.dtype)
+        if (bounds := other.bounds) is None or result.dtype.is_floating_point:
+            return found
+        most = max(map(abs, bounds)) - 1
+        return replace(found, range=(-most if mode == "trunc" or bounds[0] < 0 else 0, most))
 
     return rule
 
@@ -180,7 +189,7 @@ def where_rule(args: Args, kwargs: Options, result: Result) -> Value:
 
 def masked_fill(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `masked_fill`."""
-    return truth.choose(value_of(args[1]), value_of(args[2]), value_of(args[0]), result.dtype)
+    return truth.choose(value_of(args[1]), filling(args[2], result.dtype), value_of(args[0]), result.dtype)
 
 
 def full(number: Any, result: Result) -> Value:
@@ -212,14 +221,14 @@ def arange(args: Args, kwargs: Options, result: Result) -> Value:
 
 def gelu(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `gelu`."""
-    value, one, dtype = value_of(args[0]), arithmetic.number(1.0), result.dtype
-    half = arithmetic.multiply(value, arithmetic.number(0.5), dtype)
+    value, one, dtype = value_of(args[0]), number(1.0), result.dtype
+    half = arithmetic.multiply(value, number(0.5), dtype)
     if get(args, kwargs, 1, "approximate", "none") == "tanh":
         cube = arithmetic.multiply(arithmetic.multiply(value, value, dtype), value, dtype)
-        inner = arithmetic.add(value, arithmetic.multiply(cube, arithmetic.number(0.044715), dtype), dtype)
-        curve = tanh(arithmetic.multiply(inner, arithmetic.number(math.sqrt(2 / math.pi)), dtype), dtype)
+        inner = arithmetic.add(value, arithmetic.multiply(cube, number(0.044715), dtype), dtype)
+        curve = tanh(arithmetic.multiply(inner, number(math.sqrt(2 / math.pi)), dtype), dtype)
     else:
-        curve = odd("erf")([arithmetic.multiply(value, arithmetic.number(math.sqrt(0.5)), dtype)], {}, result)
+        curve = odd("erf")([arithmetic.multiply(value, number(math.sqrt(0.5)), dtype)], {}, result)
     return arithmetic.multiply(half, arithmetic.add(one, curve, dtype), dtype)
 
 
@@ -228,7 +237,7 @@ def softplus(args: Args, kwargs: Options, result: Result) -> Value | None:
     if len(args) > 1 or kwargs:
         return None
     return arithmetic.logarithm(
-        arithmetic.add(arithmetic.number(1.0), arithmetic.exponential(value_of(args[0]), _FLOAT), _FLOAT), _FLOAT
+        arithmetic.add(number(1.0), arithmetic.exponential(value_of(args[0]), _FLOAT), _FLOAT), _FLOAT
     )
 
 
@@ -240,11 +249,17 @@ def log_sigmoid(args: Args, kwargs: Options, result: Result) -> Any:
 
 def log1p(value: Value, dtype: torch.dtype) -> Value:
     """The rule of `log1p`."""
-    return arithmetic.logarithm(arithmetic.add(arithmetic.number(1.0), value, dtype), dtype)
+    return arithmetic.logarithm(arithmetic.add(number(1.0), value, dtype), dtype)
 
 
 def xlogy(one: Value, other: Value, dtype: torch.dtype) -> Value:
-    """The rule of `xlogy`, wherever the logarithm is defined."""
+    """The rule of `xlogy`, which is 0 for 0 and any number.
+
+    Raises:
+        Unknown: The logarithm may be undefined.
+    """
+    if bool((other.signs < 2).any()):
+        raise Unknown("xlogy of what may not be above 0")
     return arithmetic.multiply(one, arithmetic.logarithm(other, dtype), dtype)
 
 
@@ -256,14 +271,17 @@ def logaddexp(one: Value, other: Value, dtype: torch.dtype) -> Value:
 
 def expm1(value: Value, dtype: torch.dtype) -> Value:
     """The rule of `expm1`."""
-    return arithmetic.subtract(arithmetic.exponential(value, dtype), arithmetic.number(1.0), dtype)
+    return arithmetic.subtract(arithmetic.exponential(value, dtype), number(1.0), dtype)
 
 
 def lerp(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `lerp`."""
     start, end, weight = map(value_of, args[:3])
     gap = arithmetic.subtract(end, start, result.dtype)
-    return arithmetic.add(start, arithmetic.multiply(weight, gap, result.dtype), result.dtype)
+    found = arithmetic.add(start, arithmetic.multiply(weight, gap, result.dtype), result.dtype)
+    between = (weight.known >= 0) & (weight.known <= 1)
+    least = torch.minimum(*broadcast(start.signs, end.signs))
+    return replace(found, sign=torch.where(between & (least > 0), least, found.signs))
 
 
 def scaled_term(operation: Callable[[Value, Value, torch.dtype], Value]) -> Rule:
@@ -272,21 +290,15 @@ def scaled_term(operation: Callable[[Value, Value, torch.dtype], Value]) -> Rule
     def rule(args: Args, kwargs: Options, result: Result) -> Value:
         term = operation(value_of(args[1]), value_of(args[2]), result.dtype)
         value = kwargs.get("value", 1)
-        term = arithmetic.multiply(term, arithmetic.number(value), result.dtype) if value != 1 else term
+        term = arithmetic.multiply(term, number(value), result.dtype) if value != 1 else term
         return arithmetic.add(value_of(args[0]), term, result.dtype)
 
     return rule
 
 
-def truth_rule(operation: Callable[[Value, Value], Value], *, bitwise: bool) -> Rule:
+def truth_rule(operation: Callable[[Value, Value], Value]) -> Rule:
     """The rule of an operation on truth values."""
-
-    def rule(args: Args, kwargs: Options, result: Result) -> Value | None:
-        if bitwise and result.dtype != torch.bool:
-            return None
-        return operation(truth.as_bits(value_of(args[0])), truth.as_bits(value_of(args[1])))
-
-    return rule
+    return lambda args, kwargs, result: operation(truth.as_bits(value_of(args[0])), truth.as_bits(value_of(args[1])))
 
 
 def differ(one: Value, other: Value) -> Value:
@@ -294,16 +306,10 @@ def differ(one: Value, other: Value) -> Value:
     return truth.either(truth.both(one, truth.invert(other)), truth.both(truth.invert(one), other))
 
 
-def invert(args: Args, kwargs: Options, result: Result) -> Value | None:
-    """The rule of `invert`."""
-    value = value_of(args[0])
-    return truth.invert(truth.as_bits(value)) if result.dtype == torch.bool else None
-
-
 def never(args: Args, kwargs: Options, result: Result) -> Value:
     """Whether numbers are NaN: data are not."""
     value = value_of(args[0])
-    return Value(torch.zeros_like(value.data), torch.zeros_like(value.known), torch.bool, True, degree=(0.0, 0.0))
+    return Value(torch.zeros_like(value.data), torch.zeros_like(value.known), torch.bool, bits=True, size=Size())
 
 
 def infinite_rule(args: Args, kwargs: Options, result: Result) -> Value:

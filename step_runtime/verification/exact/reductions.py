@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import arithmetic, extremes, residues
-from step_runtime.verification.exact.residues import moduli
-from step_runtime.verification.exact.value import Unknown, Value, joined, spread
+from step_runtime.verification.exact.value import NONE, Unknown, Value, joined, number, spread
 
 
 def dims_of(value: Value, dims: Any) -> list[int]:
@@ -33,16 +32,33 @@ def summed(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool = Fa
     places = [dim + 2 for dim in dims]
     if not places:
         return value.plain(dtype=dtype)
-    data = value.data.sum(places, keepdim=keep) % moduli(value.data.sum(places, keepdim=keep))
-    known = value.known.sum(places, keepdim=keep)
+    data = residues.total(value.data, places, keep=keep)
     count = math.prod(value.shape[dim] for dim in dims)
-    top, bottom = value.degree
-    degree = (top + max(0, count - 1) * bottom, bottom * count)
     nought = (residues.level(data) == 0).all(0, keepdim=True)
-    known = torch.where(nought & known.isnan(), 0.0, known)
-    low = value.lowest
-    floor = low * count if math.isfinite(low) else -math.inf
-    return Value(data, known, dtype, degree=degree, logged=value.logged, smooth=value.smooth, floor=floor)
+    known = value.known.sum(places, keepdim=keep)
+    signs = value.signs
+    most, least = signs.amax(places, keepdim=keep), signs.amin(places, keepdim=keep)
+    # A constant of 0 counts as at least 0.
+    neither = torch.where(value.known == 0, -1, signs).amax(places, keepdim=keep)
+    sign = torch.where(least > 0, most, torch.where(neither < 0, least, torch.zeros_like(most)))
+    ranges = None if value.bounds is None else (min(0, count * value.bounds[0]), max(0, count * value.bounds[1]))
+    found = Value(
+        data,
+        torch.where(nought & known.isnan(), 0.0, known),
+        dtype,
+        sign=sign,
+        partial=value.partial,
+        range=ranges,
+        smooth=value.smooth,
+        size=value.size.summed(count),
+    )
+    if residues.draw().laws == "leading":
+        rows = arithmetic.leads(value).movedim(places, list(range(1, 1 + len(places)))).flatten(1, len(places))
+        first = (rows[:1] != NONE).to(torch.int8).argmax(1, keepdim=True)
+        lead = rows.gather(1, first.expand(len(rows), *first.shape[1:])).squeeze(1)
+        lead = lead.reshape(len(lead), *data.shape[1:])
+        found = replace(found, lead=torch.where(sign == 2, lead, NONE))
+    return found
 
 
 def _one_by_one(
@@ -82,7 +98,7 @@ def _kept(value: Value, dims: Sequence[int], rank: int) -> Value:
 def meaned(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool = False, less: float = 0) -> Value:
     """The mean over some dims, with a count that is `less`."""
     count = math.prod(value.shape[dim] for dim in dims) - less
-    return arithmetic.divide(summed(value, dims, dtype, keep=keep), arithmetic.number(count), dtype)
+    return arithmetic.divide(summed(value, dims, dtype, keep=keep), number(count), dtype)
 
 
 def variance(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool, correction: float) -> Value:
@@ -121,8 +137,16 @@ def matrix_product(one: Value, other: Value, dtype: torch.dtype) -> Value:
     one, other = spread(one, batch, one.shape), spread(other, batch, other.shape)
     data = residues.product(one.data, other.data)
     known = torch.matmul(one.known.to(torch.float64), other.known.to(torch.float64))
-    count = one.shape[-1]
-    (top, bottom) = one.degree[0] + other.degree[0], one.degree[1] + other.degree[1]
-    degree = (top + max(0, count - 1) * bottom, bottom * count)
-    logged, smooth = one.logged or other.logged, one.smooth and other.smooth
-    return Value(data, known, dtype, degree=degree, logged=logged, smooth=smooth)
+    size = one.size.times(other.size).summed(one.shape[-1])
+    signs = [each.signs.double() for each in (one, other)]
+    # Products of numbers that are all at least 0.
+    above = torch.matmul((signs[0] <= 0).double(), torch.ones_like(signs[1])) == 0
+    above = above & (torch.matmul(torch.ones_like(signs[0]), (signs[1] <= 0).double()) == 0)
+    both = torch.matmul((signs[0] == 2).double(), (signs[1] == 2).double()) > 0
+    sign = torch.where(above, torch.where(both, 2, 1), 0).to(torch.int8)
+    ranges = None
+    if (first := one.bounds) is not None and (second := other.bounds) is not None:
+        ends = [one.shape[-1] * low * high for low in first for high in second]
+        ranges = min(0, *ends), max(0, *ends)
+    smooth, partial = one.smooth and other.smooth, one.partial or other.partial
+    return Value(data, known, dtype, sign=sign, partial=partial, range=ranges, smooth=smooth, size=size)

@@ -1,305 +1,297 @@
 """Arithmetic on residues, by which exact numbers are compared.
 
 A number is held by its residues in `WORLDS` independent worlds, on `LEVELS` levels each: a tensor of `CHANNELS` words
-in front of all other dims. Level 0 is what is compared, modulo a prime. The prime of each level is twice that of the
-next one, and 1: an exponential of level `l` takes its exponent from level `l + 1`, so that it makes products of sums.
-Under the laws `turning` it is 24 times that, and 1, so that each field has the roots of 1 that turns of an angle take.
-Equal rational functions of independent numbers have equal residues, others hardly ever (Schwartz 1980, Zippel 1979).
-Operations that are not followed are free symbols: drawn from the residues of what they take, the same for the same.
+in front of all other dims. Level 0 is what is compared, modulo a prime of 63 bits. The prime of each level is twice
+that of the next one, and 1 (a Cunningham chain), so that an exponential of level `l` takes its exponent from level
+`l + 1`, and makes products of sums. Primes, inputs, symbols and bases are drawn from a digest of the task, the program
+and this prover, so that no program can be written for them. Equal rational functions of independent numbers have equal
+residues, others hardly ever (Schwartz 1980, Zippel 1979).
 """
 
 from __future__ import annotations
 
-import math
-import zlib
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-WORLDS = 6
-_PRIMES = (1_427_025_599, 713_512_799, 356_756_399)
-"""Modulo each, the numbers up to 16 are squares, and -1 is not."""
-TURN = 24
-"""The parts of a turn that roots of 1 stand for under the laws `turning`; they make the roots of 2, 3 and -1."""
-_TURNING_PRIMES = (2_124_500_569, 88_520_857, 3_688_369)
-"""Each is 1 modulo 24. Modulo the first, the numbers up to 16 are squares."""
-LEVELS = len(_PRIMES)
+WORLDS = 3
+LEVELS = 3
 CHANNELS = WORLDS * LEVELS
-_SQUARES = (2, 3, 5, 7, 11, 13)
-_FACTORS = (-4658895280553007687, -7723592293110705685)
 _LONG = torch.int64
-_DIGIT = 15
+_HALF = 32
+_LIMB = 21
+_DIGIT = 11
+_LEAST = 1 << 60
+POOL_BITS = 42
+"""Chains of primes that may be drawn, at least: those above `_LEAST`, by the density of Hardy and Littlewood."""
 
-# --- random bits ---
-
-
-def mixed(words: Tensor) -> Tensor:
-    """Bits that look as if drawn at random, the same for the same words."""
-    words = (words ^ (words >> 30)) * _FACTORS[0]
-    words = (words ^ (words >> 27)) * _FACTORS[1]
-    return words ^ (words >> 31)
-
-
-Laws = Literal["gathered", "linear", "discrete", "turning"]
-"""How logarithms add up, and roots multiply; whether angles do.
+Laws = Literal["gathered", "linear", "leading"]
+"""How logarithms add up, and roots multiply.
 
 `gathered`: a sum of logarithms is the symbol of the product, and a product of roots that of the root of the product.
-`linear`: each is a symbol, and sums are sums. `discrete`: a logarithm is the discrete logarithm of the level above, or
-of its opposite, so that products, quotients and exponentials keep their laws; level 1 is compared then. `turning`: as
-`linear`, and sines and cosines are made of powers of a base, so that those of sums of angles keep their laws.
+`linear`: each is a symbol, and sums are sums. `leading`: likewise, but the logarithm of a sum above 0 is that of its
+first term and a symbol of their quotient, so that factors come out of it.
 """
-_TRIAL: ContextVar[int] = ContextVar("trial", default=0)
-"""Which of several draws of everything random is in use."""
-_LAWS: ContextVar[Laws] = ContextVar("laws", default="gathered")
-
 Word = tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Draw:
+    """One draw of everything that is random, from a digest."""
+
+    digest: bytes
+    laws: Laws = "gathered"
+
+    @cached_property
+    def primes(self) -> tuple[tuple[int, ...], ...]:
+        """By level, those of each world."""
+        return tuple(zip(*(_chain(self.seed(f"prime {world}")) for world in range(WORLDS)), strict=True))
+
+    @cached_property
+    def moduli(self) -> Tensor:
+        """The primes of the channels: those of level 0 come first."""
+        return torch.tensor([prime for level_ in self.primes for prime in level_], dtype=_LONG)
+
+    @cached_property
+    def primes_of(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The prime of each channel."""
+        return self.moduli.numpy()
+
+    @cached_property
+    def seeds(self) -> dict[tuple[str, int], Tensor]:
+        """Random words by name and count."""
+        return {}
+
+    @cached_property
+    def tables(self) -> dict[str, Tensor]:
+        """Powers of each base."""
+        return {}
+
+    def seed(self, text: str) -> int:
+        """Random bits for a text."""
+        return int.from_bytes(hashlib.sha256(self.digest + text.encode()).digest()[:8], "big", signed=True)
+
+
+_DRAW: ContextVar[Draw] = ContextVar("draw")
+
+
 @contextmanager
-def trial(number: int, laws: Laws = "gathered") -> Iterator[None]:
-    """Within the context, all that is random is drawn anew: worlds that are independent of those of other trials."""
-    tokens = _TRIAL.set(number), _LAWS.set(laws)
+def drawing(draw: Draw) -> Iterator[None]:
+    """Within the context, residues are those of this draw."""
+    token = _DRAW.set(draw)
     try:
         yield
     finally:
-        _TRIAL.reset(tokens[0])
-        _LAWS.reset(tokens[1])
+        _DRAW.reset(token)
 
 
-def drawn() -> int:
-    """The number of the trial in use."""
-    return _TRIAL.get()
+def draw() -> Draw:
+    """The draw in use."""
+    return _DRAW.get()
 
 
-def laws() -> Laws:
-    """The laws of the worlds in use."""
-    return _LAWS.get()
+@lru_cache(256)
+def _chain(seed: int) -> tuple[int, ...]:
+    """The first chain of primes behind a random number, the largest first.
+
+    Each is 59 modulo 60, so that 2, 3 and 5 are squares, and -1 is not.
+    """
+    start = (_LEAST + seed % (1 << 59)) // 60
+    while True:
+        there = np.ones(1 << 14, dtype=bool)
+        for factor in _FACTORS:
+            step = pow(60, -1, factor)
+            for top, bottom in ((0, 1), (-1, 2), (-3, 4)):
+                root = top * pow(bottom, -1, factor)
+                there[(root - 60 * start - 59) * step % factor :: factor] = False
+        for place in np.flatnonzero(there).tolist():
+            last = 60 * (start + place) + 59
+            middle, first = 2 * last + 1, 4 * last + 3
+            # That 2 has the order of the one below proves each above the last (Pocklington 1914).
+            if pow(2, last - 1, last) == pow(2, middle - 1, middle) == pow(2, first - 1, first) == 1 and _prime(last):
+                return first, middle, last
+        start += 1 << 14
 
 
-def primes() -> tuple[int, ...]:
-    """The prime of each level, under the laws in use."""
-    return _TURNING_PRIMES if laws() == "turning" else _PRIMES
+_FACTORS = [number for number in range(7, 400) if all(number % other for other in range(2, 20) if other < number)]
 
 
-_MODULI, _TURNING_MODULI = (
-    torch.tensor([prime for prime in each for _ in range(WORLDS)], dtype=_LONG) for each in (_PRIMES, _TURNING_PRIMES)
-)
-
-
-def modulus_of_channels() -> Tensor:
-    """The modulus of each channel: those of level 0 come first."""
-    return _TURNING_MODULI if _LAWS.get() == "turning" else _MODULI
+def _prime(number: int) -> bool:
+    """Miller and Rabin's test, which makes no error below 2^64 by these bases."""
+    twos = ((number - 1) & (1 - number)).bit_length() - 1
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
+        power_ = pow(base, (number - 1) >> twos, number)
+        if power_ != 1 and number - 1 not in (pow(power_, 1 << place, number) for place in range(twos)):
+            return False
+    return True
 
 
 def moduli(like: Tensor) -> Tensor:
     """The moduli in the shape of residues, for broadcasting."""
-    return modulus_of_channels().view(-1, *(1,) * (like.dim() - 1))
-
-
-def compared() -> int:
-    """The level on which numbers are compared."""
-    return int(laws() == "discrete")
+    return draw().moduli[: like.shape[0]].view(-1, *(1,) * (like.dim() - 1))
 
 
 def level(data: Tensor) -> Tensor:
     """The residues by which numbers are compared, of all."""
-    return data[WORLDS * compared() :][:WORLDS]
+    return data[:WORLDS]
 
 
-def seed(text: str) -> int:
-    """Random bits for a text, in the trial in use."""
-    number = _TRIAL.get()
-    return _seed(f"{text} {number}" if number else text)
+# --- random bits ---
+
+_MIXERS = (-4658895280553007687, -7723592293110705685)
 
 
-@lru_cache(1 << 16)
-def _seed(text: str) -> int:
-    own = (zlib.crc32(text.encode()) << 32 | zlib.crc32(text[::-1].encode() + b"seed")) - (1 << 63)
-    return int(mixed(torch.tensor([own + 1], dtype=_LONG))[0])
+def mixed(words: Tensor) -> Tensor:
+    """Bits that look as if drawn at random, the same for the same words."""
+    words = (words ^ (words >> 30)) * _MIXERS[0]
+    words = (words ^ (words >> 27)) * _MIXERS[1]
+    return words ^ (words >> 31)
 
 
 def fingerprint(residues: Tensor) -> Tensor:
     """Two words for each number, of shape (2, ...), from the residues by which it is compared."""
-    own = level(residues) if len(residues) == CHANNELS else residues
-    shape = (2, WORLDS, *(1,) * (own.dim() - 1))
-    return mixed(mixed(own + _seeds("fingerprint", 2 * WORLDS, _TRIAL.get()).view(shape)).sum(1))
+    own = level(residues)
+    return mixed(mixed(own + _seeds("fingerprint", 2 * WORLDS).view(2, WORLDS, *(1,) * (own.dim() - 1))).sum(1))
 
 
 def symbols(name: str, words: Tensor) -> Tensor:
     """The residues of free symbols, by a name and two words each; of shape (CHANNELS, ...)."""
-    seeds = _seeds(name, CHANNELS, _TRIAL.get()).view(CHANNELS // 2, 2, *(1,) * (words.dim() - 1))
-    found = mixed(words + seeds).flatten(0, 1) & 0x7FFF_FFFF_FFFF_FFFF
-    return found % moduli(found)
+    own = words[_ALTERNATING] + _seeds(name, CHANNELS).view(CHANNELS, *(1,) * (words.dim() - 1))
+    return (mixed(own) & 0x7FFF_FFFF_FFFF_FFFF) % moduli(own)
 
 
-@lru_cache(4096)
-def _seeds(name: str, count: int, trial: int) -> Tensor:
-    return torch.tensor([seed(f"{name} {number}") for number in range(count)], dtype=_LONG)
+_ALTERNATING = torch.arange(CHANNELS) % 2
+
+
+def _seeds(name: str, count: int) -> Tensor:
+    kept = draw().seeds
+    if (name, count) not in kept:
+        kept[name, count] = torch.tensor([draw().seed(f"{name} {number}") for number in range(count)], dtype=_LONG)
+    return kept[name, count]
 
 
 # --- arithmetic ---
 
 
-def power(values: Tensor, exponent: int | Tensor) -> Tensor:
-    """Powers, each channel with an exponent of its own, if these are several."""
-    modulus = moduli(values)
-    exponents = [exponent] * CHANNELS if isinstance(exponent, int) else exponent.tolist()
-    bits = max(int(one).bit_length() for one in exponents)
+def times(one: Tensor, other: Tensor) -> Tensor:
+    """Products: the quotient by the prime is estimated in float64, for the upper and the lower half of a factor."""
+    left, right = one.numpy(), other.numpy()
+    primes = draw().primes_of[: len(left)].reshape(-1, *(1,) * (max(left.ndim, right.ndim) - 1))
+    scaled = left / primes
+    count = (scaled * (right >> _HALF)).astype(np.int64)
+    count *= primes
+    upper = left * (right >> _HALF) - count
+    lower = right & ((1 << _HALF) - 1)
+    scaled = scaled * lower
+    scaled += upper / primes * (1 << _HALF)
+    count = scaled.astype(np.int64)
+    count *= primes
+    upper <<= _HALF
+    upper += left * lower
+    upper -= count
+    upper += (upper >> 63) & primes
+    upper -= primes
+    upper += (upper >> 63) & primes
+    return torch.from_numpy(upper)
+
+
+def total(data: Tensor, dims: list[int], *, keep: bool = False) -> Tensor:
+    """Sums over dims of the tensor."""
+    low = (data & ((1 << _HALF) - 1)).sum(dims, keepdim=keep)
+    return (_shifted((data >> _HALF).sum(dims, keepdim=keep), _HALF) + low) % moduli(low)
+
+
+def _shifted(numbers: Tensor, bits: int) -> Tensor:
+    """Numbers times a power of 2 of 32 at most."""
+    modulus = moduli(numbers)
+    numbers = numbers % modulus
+    return (numbers << bits) - (numbers.double() / modulus * (1 << bits)).long() * modulus
+
+
+def product(one: Tensor, other: Tensor) -> Tensor:
+    """Products of matrices of residues, `(CHANNELS, ..., n, k)` and `(CHANNELS, ..., k, m)`, by limbs in float64."""
+    rows, size, columns = one.shape[-2], one.shape[-1], other.shape[-1]
+    if size > 1 << 10:
+        half = size // 2
+        parts = [product(one[..., own], other[..., own, :]) for own in (slice(half), slice(half, None))]
+        return (parts[0] - parts[1].neg() % moduli(parts[1])) % moduli(parts[0])
+    mask = (1 << _LIMB) - 1
+    left, right = (
+        torch.cat([(each >> place * _LIMB & mask).double() for place in range(3)], dim)
+        for each, dim in ((one, -2), (other, -1))
+    )
+    blocks = torch.matmul(left, right).long()
+    found = torch.zeros(1, dtype=_LONG)
+    for place in range(4, -1, -1):
+        own = sum(
+            blocks[..., rows * first : rows * (first + 1), columns * (place - first) : columns * (place - first + 1)]
+            for first in range(max(0, place - 2), min(2, place) + 1)
+        )
+        assert isinstance(own, Tensor)
+        found = own if place == 4 else (_shifted(found, _LIMB) + own) % moduli(own)
+    return found
+
+
+def power(values: Tensor, exponent: int) -> Tensor:
+    """Powers, by squares."""
     result = torch.ones_like(values)
-    for place in range(bits - 1, -1, -1):
-        result = result * result % modulus
-        chosen = torch.tensor([int(one) >> place & 1 for one in exponents], dtype=torch.bool)
-        if chosen.all():
-            result = result * values % modulus
-        elif chosen.any():
-            result = torch.where(chosen.view_as(modulus), result * values % modulus, result)
+    for bit in f"{exponent:b}":
+        result = times(result, result)
+        result = times(result, values) if bit == "1" else result
     return result
 
 
 def inverse(values: Tensor) -> Tensor:
-    """Inverses; 0 for 0."""
+    """Inverses; 0 for 0: by that of one product of pairs after another (Montgomery 1987)."""
     flat = values.reshape(CHANNELS, -1)
-    if flat.shape[1] < 8:
-        return power(values, modulus_of_channels() - 2)
-    return _inverse_tree(flat).reshape(values.shape)
-
-
-def _inverse_tree(values: Tensor) -> Tensor:
-    """Inverses of many numbers by that of one product of pairs after another (Montgomery 1987)."""
-    modulus = moduli(values)
-    count = values.shape[1]
+    count = flat.shape[1]
     if count < 8:
-        return power(values, modulus_of_channels() - 2)
-    zero = values == 0
-    safe = torch.where(zero, 1, values)
+        pairs = zip(flat.tolist(), draw().moduli.tolist(), strict=True)
+        own = [[pow(one, -1, prime) if one else 0 for one in row] for row, prime in pairs]
+        return torch.tensor(own, dtype=_LONG).reshape(values.shape)
+    zero = flat == 0
+    safe = torch.where(zero, 1, flat)
     if count % 2:
         safe = torch.cat((safe, torch.ones_like(safe[:, :1])), 1)
     one, other = safe[:, 0::2], safe[:, 1::2]
-    both = _inverse_tree(one * other % modulus)
-    found = torch.stack((both * other % modulus, both * one % modulus), 2).flatten(1)[:, :count]
-    return torch.where(zero, 0, found)
-
-
-@cache
-def _tables(name: str, trial: int, primes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Powers of a base, as many as a digit of an exponent has values, and of its power by that many."""
-    low, high = [], []
-    for channel in range(WORLDS * (LEVELS - 1)):
-        prime = primes[channel // WORLDS]
-        base = int(name) if name.isdigit() else _base(name, channel)
-        low.append(_powers(base, prime))
-        high.append(_powers(pow(base, 1 << _DIGIT, prime), prime))
-    return torch.stack(low), torch.stack(high)
-
-
-def _base(name: str, channel: int) -> int:
-    """The base of a word in a channel: drawn at random, of the order that is the prime of the next level."""
-    prime, order = primes()[channel // WORLDS :][:2]
-    return pow(seed(f"{name} {channel}") % prime, (prime - 1) // order, prime)
-
-
-def _powers(base: int, prime: int) -> Tensor:
-    found = torch.ones(1, dtype=_LONG)
-    for place in range(_DIGIT):
-        found = torch.cat((found, found * pow(base, 1 << place, prime) % prime))
-    return found
+    both = inverse(times(one, other))
+    found = torch.stack((times(both, other), times(both, one)), 2).flatten(1)[:, :count]
+    return torch.where(zero, 0, found).reshape(values.shape)
 
 
 def exponential(exponents: Tensor, name: str = "e") -> Tensor:
     """Powers of a base on all levels but the last, of exponents from the levels below; the base is a word or a number.
 
-    A word stands for a base drawn at random; a number must be a square modulo all primes.
+    A word stands for a base drawn at random; a number must be a product of 2, 3 and 5, or a square.
     """
-    low, high = _tables(name, _TRIAL.get(), primes())
-    count = WORLDS * (LEVELS - 1)
-    flat = exponents[WORLDS:].reshape(count, -1)
-    mask = (1 << _DIGIT) - 1
-    found = low.gather(1, flat & mask) * high.gather(1, flat >> _DIGIT) % moduli(exponents)[:count].reshape(count, 1)
-    return found.reshape(count, *exponents.shape[1:])
+    table = _powers(name)
+    flat = exponents[WORLDS:].reshape(CHANNELS - WORLDS, -1)
+    found = torch.ones(1, dtype=_LONG)
+    for place in range(table.shape[1]):
+        own = table[:, place].gather(1, flat >> place * _DIGIT & ((1 << _DIGIT) - 1))
+        found = times(found, own) if place else own
+    return found.reshape(CHANNELS - WORLDS, *exponents.shape[1:])
 
 
-def logarithm(numbers: Tensor) -> Tensor:
-    """Discrete logarithms of numbers or of their opposites, to the bases of `exponential`, on all levels but the first.
-
-    They are those of the level above. 0 has none: its residue is 0.
-    """
-    flat = numbers.reshape(CHANNELS, -1)
-    found = torch.zeros(CHANNELS - WORLDS, flat.shape[1], dtype=_LONG)
-    for place in range(LEVELS - 1):
-        rows = slice(place * WORLDS, (place + 1) * WORLDS)
-        distinct, where = torch.unique(flat[rows], return_inverse=True)
-        order = _PRIMES[place + 1]
-        bases = torch.tensor([_base("e", channel) for channel in range(rows.start, rows.stop)], dtype=_LONG)
-        every = _discrete(torch.cat((distinct, bases)), place)
-        scales = torch.tensor([pow(int(one), -1, order) for one in every[len(distinct) :]], dtype=_LONG)
-        found[rows] = every[where] * scales.unsqueeze(1) % order
-    return found.reshape(CHANNELS - WORLDS, *numbers.shape[1:])
-
-
-_STEPS = 1 << 20
-
-
-@cache
-def _baby_steps(place: int) -> tuple[Tensor, Tensor]:
-    """The powers of 4 modulo a prime, sorted, and their exponents."""
-    prime = _PRIMES[place]
-    powers = torch.ones(1, dtype=_LONG)
-    while len(powers) < _STEPS:
-        powers = torch.cat((powers, powers * pow(4, len(powers), prime) % prime))
-    found = powers.sort()
-    return found.values, found.indices
-
-
-def _discrete(numbers: Tensor, place: int) -> Tensor:
-    """Exponents of 4, which generates all squares modulo the prime of a level (Shanks 1971); 0 for 0."""
-    prime = _PRIMES[place]
-    powers, exponents = _baby_steps(place)
-    # Of a number and its opposite one is a square, as -1 is none.
-    square = power_of(numbers, _PRIMES[place + 1], prime) == 1
-    rest = torch.where(square, numbers, prime - numbers) % prime
-    giant = pow(4, -_STEPS, prime)
-    found = torch.zeros_like(numbers)
-    open_ = (numbers != 0).nonzero().squeeze(1)
-    for step in range(_PRIMES[place + 1] // _STEPS + 1):
-        own = rest[open_]
-        spots = torch.searchsorted(powers, own).clamp(max=_STEPS - 1)
-        hit = powers[spots] == own
-        found[open_[hit]] = exponents[spots[hit]] + step * _STEPS
-        open_ = open_[~hit]
-        if not len(open_):
-            break
-        rest[open_] = rest[open_] * giant % prime
-    return found % _PRIMES[place + 1]
-
-
-def power_of(numbers: Tensor, exponent: int, prime: int) -> Tensor:
-    """Powers modulo one prime."""
-    found = torch.ones_like(numbers)
-    for bit in f"{exponent:b}":
-        found = found * found % prime
-        found = found * numbers % prime if bit == "1" else found
-    return found
-
-
-def smooth(value: float) -> bool:
-    """Whether a number is a whole one that is a base of `exponential`: a square modulo all primes, by its factors."""
-    if laws() == "turning" or value != int(value) or not 1 < value < 1 << 40:
-        return False
-    rest = int(value)
-    for factor in _SQUARES:
-        while rest % factor == 0:
-            rest //= factor
-    return rest == 1 or math.isqrt(rest) ** 2 == rest
-
-
-def product(one: Tensor, other: Tensor) -> Tensor:
-    """Products of matrices of residues, `(CHANNELS, ..., n, k)` and `(CHANNELS, ..., k, m)`."""
-    modulus = moduli(one)
-    high = torch.matmul(one >> 16, other) % modulus
-    low = torch.matmul(one & 0xFFFF, other)
-    return ((high << 16) + low) % modulus
+def _powers(name: str) -> Tensor:
+    """The powers of a base by each digit of an exponent, `(channels, places, digits)`."""
+    if name not in draw().tables:
+        rows = []
+        for channel, prime in enumerate(draw().moduli.tolist()[: CHANNELS - WORLDS]):
+            # Of the order that is the prime of the next level.
+            base = int(name) if name.isdigit() else pow(draw().seed(f"{name} {channel}") % prime, 2, prime)
+            rows.append([pow(base, 1 << bit, prime) for bit in range(63 // _DIGIT * _DIGIT + _DIGIT)])
+        squares = torch.tensor(rows, dtype=_LONG).reshape(CHANNELS - WORLDS, -1, _DIGIT)
+        found = torch.ones_like(squares[:, :, :1])
+        for bit in range(_DIGIT):
+            found = torch.cat((found, times(found, squares[:, :, bit : bit + 1])), 2)
+        draw().tables[name] = found
+    return draw().tables[name]

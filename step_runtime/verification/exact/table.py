@@ -1,222 +1,306 @@
-"""The result of each torch operator on exact values, by its name."""
+"""The operators of torch that are followed: their exact meaning, and for which types and operands it holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 
-from step_runtime.verification.exact import arithmetic, extremes, truth
-from step_runtime.verification.exact.along import (
-    add_product,
-    any_rule,
-    argument,
-    convolution,
-    cumulative,
-    cumulative_extreme,
-    distances,
-    extreme_with_place,
-    extremes_rule,
-    log_softmax,
-    logcumsumexp,
-    logsumexp,
-    mean,
-    norm,
-    prod,
-    product_rule,
-    softmax,
-    sort_rule,
-    split_gate,
-    sum_rule,
-    topk,
-    var,
-    var_mean,
-    windows_largest,
-)
-from step_runtime.verification.exact.angles import circular
-from step_runtime.verification.exact.complexes import complex_rule, complex_view, polar, real_fft
-from step_runtime.verification.exact.formats import cast, rounded
-from step_runtime.verification.exact.operands import Rule, value_of
-from step_runtime.verification.exact.places import embedding, gather, index_rule, one_hot, scatter
-from step_runtime.verification.exact.pointwise import (
-    absolute,
-    arange,
-    binary,
-    clamp,
-    compared,
-    differ,
-    expm1,
-    full,
-    full_like,
-    function,
-    gelu,
-    infinite_rule,
-    invert,
-    lerp,
-    log1p,
-    log_sigmoid,
-    logaddexp,
-    masked_fill,
-    never,
-    not_below,
-    odd,
-    of_size,
-    relu,
-    remains,
-    scaled_sum,
-    scaled_term,
-    sigmoid,
-    sign_rule,
-    softplus,
-    tanh,
-    truth_rule,
-    unary,
-    where_rule,
-    whole,
-    whole_quotient,
-    xlogy,
-)
-from step_runtime.verification.exact.value import fixed
+from step_runtime.verification.exact import (
+    along,
+    angles,
+    arithmetic,
+    complexes,
+    extremes,
+    formats,
+    places,
+    pointwise,
+    truth,
+)  # fmt: skip
+from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
+from step_runtime.verification.exact.operators import Entry
+from step_runtime.verification.exact.residues import CHANNELS
+from step_runtime.verification.exact.value import NAN, Unknown, Value, fixed, fresh, number
 
 _FLOAT = torch.float64
 
-TABLE: dict[str, Rule] = {
-    "add": scaled_sum(1),
-    "sub": scaled_sum(-1),
-    "rsub": lambda args, kwargs, result: arithmetic.subtract(value_of(args[1]), value_of(args[0]), result.dtype),
-    "mul": binary(arithmetic.multiply),
-    "div": whole_quotient,
-    "true_divide": whole_quotient,
-    "floor_divide": lambda args, kwargs, result: whole_quotient(args, {"rounding_mode": "floor"}, result),
-    "remainder": remains("floor"),
-    "fmod": remains("trunc"),
-    "neg": unary(lambda value, dtype: arithmetic.negative(value)),
-    "reciprocal": unary(arithmetic.reciprocal),
-    "square": unary(lambda value, dtype: arithmetic.multiply(value, value, dtype)),
-    "pow": binary(arithmetic.power),
-    "exp": unary(arithmetic.exponential),
-    "exp2": unary(lambda value, dtype: arithmetic.power(arithmetic.number(2.0), value, dtype)),
-    "expm1": unary(expm1),
-    "log": unary(arithmetic.logarithm),
-    "log1p": unary(log1p),
-    "xlogy": binary(xlogy),
-    "logaddexp": binary(logaddexp),
-    "sqrt": unary(arithmetic.root),
-    "rsqrt": unary(lambda value, dtype: arithmetic.reciprocal(arithmetic.root(value, dtype), dtype)),
-    "sigmoid": unary(sigmoid),
-    "silu": unary(lambda value, dtype: arithmetic.multiply(value, sigmoid(value, dtype), dtype)),
-    "tanh": unary(tanh),
-    "abs": unary(absolute),
-    "sign": unary(sign_rule),
-    "sgn": unary(sign_rule),
-    "relu": unary(relu),
-    "gelu": gelu,
-    "softplus": softplus,
-    "log_sigmoid_forward": log_sigmoid,
-    "clamp": clamp,
-    "clamp_min": lambda args, kwargs, result: clamp(args[:2], kwargs, result),
-    "clamp_max": lambda args, kwargs, result: clamp([args[0], None, args[1]], {}, result),
-    "hardtanh": lambda args, kwargs, result: clamp([args[0], *(args[1:3] or (-1.0, 1.0))], {}, result),
-    "lerp": lerp,
-    "addcmul": scaled_term(arithmetic.multiply),
-    "addcdiv": scaled_term(arithmetic.divide),
-    "maximum": binary(extremes.largest),
-    "minimum": binary(extremes.smallest),
-    "fmax": binary(extremes.largest),
-    "fmin": binary(extremes.smallest),
-    "where": where_rule,
-    "masked_fill": masked_fill,
-    "sin": circular("sin"),
-    "cos": circular("cos"),
-    "erf": odd("erf"),
-    "atan": odd("atan"),
-    "sinh": odd("sinh"),
-    "cosh": odd("cosh", even=True),
-    "asin": odd("asin"),
-    **{name: function(name) for name in ("lgamma", "digamma", "acos", "erfinv")},
-    **{name: whole(name) for name in ("floor", "ceil", "trunc")},
-    "round": lambda args, kwargs, result: rounded("round", value_of(args[0])) if not (args[1:] or kwargs) else None,
-    "gt": compared(truth.above),
-    "lt": compared(lambda one, other: truth.above(other, one)),
-    "ge": compared(not_below),
-    "le": compared(lambda one, other: not_below(other, one)),
-    "eq": compared(truth.equal),
-    "ne": compared(lambda one, other: truth.invert(truth.equal(one, other))),
-    "logical_not": lambda args, kwargs, result: truth.invert(truth.as_bits(value_of(args[0]))),
-    "bitwise_not": invert,
-    "logical_and": truth_rule(truth.both, bitwise=False),
-    "logical_or": truth_rule(truth.either, bitwise=False),
-    "logical_xor": truth_rule(differ, bitwise=False),
-    "bitwise_and": truth_rule(truth.both, bitwise=True),
-    "bitwise_or": truth_rule(truth.either, bitwise=True),
-    "bitwise_xor": truth_rule(differ, bitwise=True),
-    "any": any_rule(every=False),
-    "all": any_rule(every=True),
-    "isnan": never,
-    "isinf": infinite_rule,
-    "isfinite": lambda args, kwargs, result: truth.invert(infinite_rule(args, kwargs, result)),
-    "sum": sum_rule,
-    "mean": mean,
-    "var": var,
-    "var_mean": var_mean,
-    "std": lambda args, kwargs, result: arithmetic.root(var(args, kwargs, result), result.dtype),
-    "prod": prod,
-    "amax": extremes_rule(least=False),
-    "amin": extremes_rule(least=True),
-    "max": extreme_with_place(least=False),
-    "min": extreme_with_place(least=True),
-    "argmax": argument(least=False),
-    "argmin": argument(least=True),
-    "topk": topk,
-    "sort": sort_rule,
-    "cumsum": cumulative(arithmetic.add),
-    "cumprod": cumulative(arithmetic.multiply),
-    "cummax": cumulative_extreme(least=False),
-    "cummin": cumulative_extreme(least=True),
-    "logcumsumexp": logcumsumexp,
-    "logsumexp": logsumexp,
-    "_softmax": softmax,
-    "_log_softmax": log_softmax,
-    "softmax": softmax,
-    "log_softmax": log_softmax,
-    "mm": product_rule,
-    "bmm": product_rule,
-    "mv": product_rule,
-    "dot": product_rule,
-    "vdot": product_rule,
-    "addmm": add_product,
-    "addmv": add_product,
-    "baddbmm": add_product,
-    "convolution": convolution,
-    "max_pool2d_with_indices": windows_largest,
-    "glu": split_gate,
-    "gather": gather,
-    "scatter": scatter,
-    "index": index_rule,
-    "embedding": embedding,
-    "one_hot": one_hot,
-    "linalg_vector_norm": norm,
-    "norm": norm,
-    "_cdist_forward": distances,
-    "_euclidean_dist": lambda args, kwargs, result: distances([*args[:2], 2.0], {}, result),
-    "full": of_size(None),
-    "full_like": full_like,
-    "zeros": of_size(0.0),
-    "ones": of_size(1.0),
-    "zeros_like": of_size(0.0),
-    "ones_like": of_size(1.0),
-    "new_zeros": of_size(0.0),
-    "new_ones": of_size(1.0),
-    "new_full": lambda args, kwargs, result: full(args[2], result),
-    "scalar_tensor": lambda args, kwargs, result: full(args[0], result),
-    "arange": arange,
-    "eye": lambda args, kwargs, result: fixed(torch.eye(*result.shape, dtype=result.dtype)),
-    "tril_indices": lambda args, kwargs, result: fixed(torch.tril_indices(*args)),
-    "triu_indices": lambda args, kwargs, result: fixed(torch.triu_indices(*args)),
-    "linspace": lambda args, kwargs, result: fixed(torch.linspace(*args, dtype=result.dtype)),
-    "_to_copy": lambda args, kwargs, result: cast(value_of(args[0]), result.dtype),
-    "to": lambda args, kwargs, result: cast(value_of(args[0]), result.dtype),
-    "complex": complex_rule,
-    "_fft_r2c": real_fft,
-    "polar": polar,
-    "view_as_complex": complex_view,
+
+def cast_rule(args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Value:
+    """The rule of conversions.
+
+    Raises:
+        Unknown: What may be undefined becomes a whole number or a truth value.
+    """
+    value = value_of(args[0])
+    if value.partial and not result.dtype.is_floating_point:
+        raise Unknown("a conversion of what may be undefined")
+    return formats.cast(value, result.dtype)
+
+
+_ANY = "f>f f>i f>b i>f i>i i>b b>f b>i b>b"
+_SAME = "f>f i>i b>b"
+
+
+def _entries(
+    overloads: str, types: str, rules: dict[str, Rule], *, tells: bool = False, exact: bool = False
+) -> dict[str, Entry]:
+    return {name: Entry(rule, types, overloads, tells, exact) for name, rule in rules.items()}
+
+
+def _unset(args: object, kwargs: object, result: Result) -> Value:
+    """What happens to be in memory."""
+    like = torch.zeros(CHANNELS, 1, *result.shape, dtype=torch.int64)
+    return Value(fresh(like), torch.full_like(like[:1], NAN, dtype=_FLOAT), result.dtype, partial=True)
+
+
+TABLE: dict[str, Entry] = {
+    # Of booleans, torch's sum is their disjunction.
+    **_entries(
+        "Tensor Scalar",
+        "f>f i>i i>f b>i b>f",
+        {
+            "add": pointwise.scaled_sum(1),
+            "sub": pointwise.scaled_sum(-1),
+            "rsub": lambda args, kwargs, result: arithmetic.subtract(
+                value_of(args[1]), value_of(args[0]), result.dtype
+            ),
+        },
+    ),
+    "mul": Entry(pointwise.binary(arithmetic.multiply), "f>f i>i i>f b>b b>i b>f", "Tensor Scalar"),
+    **_entries(
+        "Tensor Scalar Tensor_mode Scalar_mode",
+        "f>f i>f b>f",
+        {"div": pointwise.whole_quotient, "true_divide": pointwise.whole_quotient},
+    ),
+    "floor_divide": Entry(
+        lambda args, kwargs, result: pointwise.whole_quotient(args, {"rounding_mode": "floor"}, result),
+        "f>f i>i i>f",
+        "default Scalar",
+    ),
+    "remainder": Entry(pointwise.remains("floor"), "f>f i>i i>f", "Tensor Scalar"),
+    "fmod": Entry(pointwise.remains("trunc"), "f>f i>i i>f", "Tensor Scalar"),
+    "pow": Entry(pointwise.binary(arithmetic.power), "f>f i>f", "Tensor_Scalar Tensor_Tensor Scalar"),
+    **_entries(
+        "default",
+        "f>f i>i",
+        {
+            "neg": pointwise.unary(lambda value, dtype: arithmetic.negative(value)),
+            "square": pointwise.unary(lambda value, dtype: arithmetic.multiply(value, value, dtype)),
+            "abs": pointwise.unary(pointwise.absolute),
+            "relu": pointwise.unary(pointwise.relu),
+        },
+    ),
+    **_entries(
+        "default",
+        "f>f i>f b>f",
+        {
+            "reciprocal": pointwise.unary(arithmetic.reciprocal),
+            "exp": pointwise.unary(arithmetic.exponential),
+            "exp2": pointwise.unary(lambda value, dtype: arithmetic.power(number(2.0), value, dtype)),
+            "expm1": pointwise.unary(pointwise.expm1),
+            "log": pointwise.unary(arithmetic.logarithm),
+            "log1p": pointwise.unary(pointwise.log1p),
+            "sqrt": pointwise.unary(arithmetic.root),
+            "rsqrt": pointwise.unary(lambda value, dtype: arithmetic.reciprocal(arithmetic.root(value, dtype), dtype)),
+            "sigmoid": pointwise.unary(pointwise.sigmoid),
+            "tanh": pointwise.unary(pointwise.tanh),
+            "sin": angles.circular("sin"),
+            "cos": angles.circular("cos"),
+            "erf": pointwise.odd("erf"),
+            "atan": pointwise.odd("atan"),
+            "sinh": pointwise.odd("sinh"),
+            "cosh": pointwise.odd("cosh", even=True),
+        },
+    ),
+    **_entries(
+        "default",
+        "f>f",
+        {
+            "silu": pointwise.unary(
+                lambda value, dtype: arithmetic.multiply(value, pointwise.sigmoid(value, dtype), dtype)
+            ),
+            "gelu": pointwise.gelu,
+            "softplus": pointwise.softplus,
+            "log_sigmoid_forward": pointwise.log_sigmoid,
+            "hardtanh": lambda args, kwargs, result: pointwise.clamp(
+                [args[0], *(args[1:3] or (-1.0, 1.0))], {}, result
+            ),
+            "logaddexp": pointwise.binary(pointwise.logaddexp),
+            "glu": along.split_gate,
+            "logcumsumexp": along.logcumsumexp,
+            "logsumexp": along.logsumexp,
+            "_softmax": along.softmax,
+            "_log_softmax": along.log_softmax,
+            "addmm": along.add_product,
+            "addmv": along.add_product,
+            "baddbmm": along.add_product,
+            "convolution": along.convolution,
+            "_cdist_forward": along.distances,
+            "_euclidean_dist": lambda args, kwargs, result: along.distances([*args[:2], 2.0], {}, result),
+            "linalg_vector_norm": along.norm,
+            "max_pool2d_with_indices": along.windows_largest,
+            "addcmul": pointwise.scaled_term(arithmetic.multiply),
+            "addcdiv": pointwise.scaled_term(arithmetic.divide),
+        },
+    ),
+    **_entries(
+        "default",
+        "f>c",
+        {
+            "_fft_r2c": complexes.real_fft,
+            "view_as_complex": complexes.complex_view,
+            "complex": complexes.complex_rule,
+            "polar": complexes.polar,
+        },
+    ),
+    **_entries("default", "f>f i>i", dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), along.product_rule)),
+    "xlogy": Entry(pointwise.binary(pointwise.xlogy), "f>f", "Tensor Scalar_Other Scalar_Self"),
+    "lerp": Entry(pointwise.lerp, "f>f", "Tensor Scalar"),
+    **_entries(
+        "default Tensor",
+        "f>f i>i i>f",
+        {
+            "clamp": pointwise.clamp,
+            "clamp_min": lambda args, kwargs, result: pointwise.clamp(args[:2], kwargs, result),
+            "clamp_max": lambda args, kwargs, result: pointwise.clamp([args[0], None, args[1]], {}, result),
+        },
+    ),
+    **_entries(
+        "default",
+        _SAME,
+        {"maximum": pointwise.binary(extremes.largest), "minimum": pointwise.binary(extremes.smallest)},
+        exact=True,
+    ),
+    **_entries(
+        "default",
+        "f>f i>i",
+        {"fmax": pointwise.binary(extremes.largest), "fmin": pointwise.binary(extremes.smallest)},
+        tells=True,
+    ),
+    "where": Entry(pointwise.where_rule, _SAME, "self ScalarOther ScalarSelf Scalar", exact=True),
+    "masked_fill": Entry(pointwise.masked_fill, _SAME, "Scalar Tensor", exact=True),
+    **_entries("default", "f>f i>i", {name: pointwise.whole(name) for name in ("floor", "ceil", "trunc", "round")}),
+    **_entries("default", "f>f i>i", {"sign": pointwise.unary(pointwise.sign_rule)}, tells=True),
+    **_entries(
+        "Tensor Scalar",
+        "f>b i>b b>b",
+        {
+            "gt": pointwise.compared(truth.above),
+            "lt": pointwise.compared(lambda one, other: truth.above(other, one)),
+            "ge": pointwise.compared(pointwise.not_below),
+            "le": pointwise.compared(lambda one, other: pointwise.not_below(other, one)),
+            "eq": pointwise.compared(truth.equal),
+            "ne": pointwise.compared(lambda one, other: truth.invert(truth.equal(one, other))),
+        },
+        tells=True,
+    ),
+    **_entries(
+        "default",
+        "f>b i>b b>b",
+        {
+            "logical_not": lambda args, kwargs, result: truth.invert(truth.as_bits(value_of(args[0]))),
+            "logical_and": pointwise.truth_rule(truth.both),
+            "logical_or": pointwise.truth_rule(truth.either),
+            "logical_xor": pointwise.truth_rule(pointwise.differ),
+            "isnan": pointwise.never,
+            "isinf": pointwise.infinite_rule,
+            "isfinite": lambda args, kwargs, result: truth.invert(pointwise.infinite_rule(args, kwargs, result)),
+        },
+        tells=True,
+    ),
+    "bitwise_not": Entry(lambda args, kwargs, result: truth.invert(value_of(args[0])), "b>b", "default"),
+    **_entries(
+        "Tensor Scalar",
+        "b>b",
+        {
+            "bitwise_and": pointwise.truth_rule(truth.both),
+            "bitwise_or": pointwise.truth_rule(truth.either),
+            "bitwise_xor": pointwise.truth_rule(pointwise.differ),
+        },
+    ),
+    **_entries(
+        "default dim dims",
+        "f>b i>b b>b",
+        {"any": along.any_rule(every=False), "all": along.any_rule(every=True)},
+        tells=True,
+    ),
+    # Sums of numbers that torch cuts off or tests first are others.
+    "sum": Entry(along.sum_rule, "f>f i>i i>f b>i b>f", "default dim_IntList"),
+    "mean": Entry(along.mean, "f>f i>f", "default dim"),
+    "prod": Entry(along.prod, "f>f i>i i>f b>i", "default dim_int"),
+    "cumsum": Entry(along.cumulative(arithmetic.add), "f>f i>i i>f b>i", "default"),
+    "cumprod": Entry(along.cumulative(arithmetic.multiply), "f>f i>i i>f b>i", "default"),
+    **_entries(
+        "correction dim default",
+        "f>f",
+        {
+            "var": along.var,
+            "var_mean": along.var_mean,
+            "std": lambda args, kwargs, result: arithmetic.root(along.var(args, kwargs, result), result.dtype),
+        },
+    ),
+    **_entries(
+        "default",
+        "f>f i>i",
+        {"amax": along.extremes_rule(least=False), "amin": along.extremes_rule(least=True)},
+        exact=True,
+    ),
+    **_entries(
+        "default dim",
+        "f>f i>i",
+        {"max": along.extreme_with_place(least=False), "min": along.extreme_with_place(least=True)},
+        tells=True,
+        exact=True,
+    ),
+    **_entries(
+        "default", "f>i i>i", {"argmax": along.argument(least=False), "argmin": along.argument(least=True)}, tells=True
+    ),
+    "topk": Entry(along.topk, "f>f i>i", "default", tells=True, exact=True),
+    "sort": Entry(along.sort_rule, "f>f i>i", "default stable", tells=True, exact=True),
+    **_entries(
+        "default",
+        "f>f i>i",
+        {"cummax": along.cumulative_extreme(least=False), "cummin": along.cumulative_extreme(least=True)},
+        tells=True,
+    ),
+    "gather": Entry(places.gather, "f>f i>i i>b", "default"),
+    "scatter": Entry(places.scatter, "f>f i>i i>b", "src value"),
+    "index": Entry(places.index_rule, "f>f i>i i>b", "Tensor"),
+    "index_select": Entry(places.index_select, "f>f i>i i>b", "default"),
+    "embedding": Entry(places.embedding, "f>f", "default"),
+    "one_hot": Entry(places.one_hot, "i>i", "default"),
+    **_entries(
+        "default",
+        "f>f f>i f>b i>f i>i i>b b>f b>i b>b ->f ->i ->b",
+        {
+            "full": pointwise.of_size(None),
+            "full_like": pointwise.full_like,
+            "zeros": pointwise.of_size(0.0),
+            "ones": pointwise.of_size(1.0),
+            "zeros_like": pointwise.of_size(0.0),
+            "ones_like": pointwise.of_size(1.0),
+            "new_zeros": pointwise.of_size(0.0),
+            "new_ones": pointwise.of_size(1.0),
+            "new_full": lambda args, kwargs, result: pointwise.full(args[2], result),
+            "scalar_tensor": lambda args, kwargs, result: pointwise.full(args[0], result),
+        },
+    ),
+    **_entries(
+        "memory_format default",
+        "->f ->i f>f i>i",
+        dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"), _unset),
+    ),
+    "arange": Entry(pointwise.arange, "->f ->i", "default start start_step"),
+    **_entries(
+        "default m",
+        "->f ->i",
+        {
+            "eye": lambda args, kwargs, result: fixed(torch.eye(*result.shape, dtype=result.dtype)),
+            "tril_indices": lambda args, kwargs, result: fixed(torch.tril_indices(*args)),
+            "triu_indices": lambda args, kwargs, result: fixed(torch.triu_indices(*args)),
+            "linspace": lambda args, kwargs, result: fixed(torch.linspace(*args, dtype=result.dtype)),
+        },
+    ),
+    **_entries("default dtype", _ANY, {"_to_copy": cast_rule, "to": cast_rule}, exact=True),
 }
-"""The operators that are followed."""

@@ -40,7 +40,7 @@ _ALSO_SPLIT = (
     "smooth_l1_loss", "mse_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss",
     "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "log2", "log10", "frac",
     "tril", "triu", "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
-    "heaviside", "threshold", "fmod", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
+    "heaviside", "threshold", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
     "dist", "prelu", "_prelu_kernel",
 )  # fmt: skip
 
@@ -132,7 +132,7 @@ def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> 
     def cloned(*tensors: Tensor) -> list[Tensor]:
         return list(code(*(tensor.clone() for tensor in tensors)))
 
-    with _without_compiler():
+    with without_compiler():
         found = _recorded(cloned, examples, _decompositions())
         if any(isinstance(step, Step) and _mutates(step.target) for step in found.steps):
             # Within a decomposition; what is replayed has none, and its changes in place become results too.
@@ -165,7 +165,7 @@ _COMPILER = "torch._dynamo"
 
 
 @contextmanager
-def _without_compiler() -> Iterator[None]:
+def without_compiler() -> Iterator[None]:
     """Keeps torch from importing its compiler, of which tracing only takes settings, and that it is disabled.
 
     The import takes a second and more. A later import of the compiler finds nothing of this; nor does another thread's,
@@ -244,6 +244,8 @@ class _Recorder(TorchDispatchMode):
             with _disable_current_modes():  # of tensors that are no inputs, and do not depend on these
                 return func(*args, **kwargs)
         found = func(*args, **kwargs)
+        if func.overloadpacket.__name__.startswith("as_strided") and not args[0].is_contiguous():
+            raise Unknown("a view by strides of numbers that do not lie in order")
         several = list(found) if isinstance(found, list | tuple) else [found]
         tensors = [one for one in several if isinstance(one, Tensor)]
         if not tensors:

@@ -9,27 +9,28 @@ import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import facts
-from step_runtime.verification.exact.arithmetic import (
-    NAN,
-    added_degree,
-    infinite,
-    logarithmic,
-    multiply,
-    raised,
-    raised_degree,
-    subtract,
-    times_degree,
-)
+from step_runtime.verification.exact.arithmetic import infinite, logarithmic, multiply, raised, raised_size, subtract
 from step_runtime.verification.exact.decisions import signs
 from step_runtime.verification.exact.extremes import largest, smallest
-from step_runtime.verification.exact.residues import fingerprint, level, moduli, symbols
-from step_runtime.verification.exact.value import Value, aligned, common_shape, fresh, joined, same, spread
+from step_runtime.verification.exact.residues import fingerprint, level, moduli, symbols, times
+from step_runtime.verification.exact.value import (
+    NAN,
+    Value,
+    aligned,
+    common_shape,
+    fresh,
+    joined,
+    opposite,
+    same,
+    spread,
+    united,
+)
 
 
 def invert(value: Value) -> Value:
     """The other truth value."""
     data = (1 - value.data) % moduli(value.data)
-    return Value(data, 1 - value.known, torch.bool, bits=True, degree=value.degree, masks=value.masks)
+    return Value(data, 1 - value.known, torch.bool, bits=True, size=value.size, masks=value.masks)
 
 
 def both(one: Value, other: Value) -> Value:
@@ -56,9 +57,7 @@ def is_zero(value: Value) -> Value:
 
 def _zero(value: Value) -> Value:
     """Whether numbers are 0, of which none is decided."""
-    opposite = (moduli(value.data) - value.data) % moduli(value.data)
-    words = fingerprint(value.data) + fingerprint(opposite)
-    data = symbols("zero", words)
+    data = symbols("zero", fingerprint(value.data) + fingerprint(opposite(value.data)))
     nought = (level(value.data) == 0).all(0, keepdim=True) & ~infinite(value)
     certain = nought | ~value.known.isnan()
     data = torch.where(nought, 1, torch.where(certain, 0, data))
@@ -118,9 +117,9 @@ def _bit_above(bit: Value, bound: Tensor) -> Value:
 
 def _bit_below(bit: Value, bound: Tensor) -> Value:
     """Whether a truth value is below a bound."""
-    opposite = invert(bit)
-    data = torch.where(bound > 1, 1, torch.where(bound > 0, opposite.data, 0))
-    known = torch.where(bound > 1, 1.0, torch.where(bound > 0, opposite.known, 0.0))
+    other = invert(bit)
+    data = torch.where(bound > 1, 1, torch.where(bound > 0, other.data, 0))
+    known = torch.where(bound > 1, 1.0, torch.where(bound > 0, other.known, 0.0))
     return Value(data, known, torch.bool, bits=True)
 
 
@@ -129,11 +128,15 @@ def equal(one: Value, other: Value) -> Value:
     one, other = aligned(one, other)
     for bit, bound in ((one, other), (other, one)):
         if bit.bits and (limit := bound.constant()) is not None:
-            limit, opposite = limit.unsqueeze(0), invert(bit)
-            data = torch.where(limit == 1, bit.data, torch.where(limit == 0, opposite.data, 0))
-            known = torch.where(limit == 1, bit.known, torch.where(limit == 0, opposite.known, 0.0))
+            limit, turned = limit.unsqueeze(0), invert(bit)
+            data = torch.where(limit == 1, bit.data, torch.where(limit == 0, turned.data, 0))
+            known = torch.where(limit == 1, bit.known, torch.where(limit == 0, turned.known, 0.0))
             return Value(data, known, torch.bool, bits=True)
     endless = infinite(one) | infinite(other)
+    for value, bound in ((one, other), (other, one)):
+        if value.lower and (limit := bound.constant()) is not None and bool((limit == -torch.inf).all()):
+            exponentials = Value(raised(value), value.known.exp(), torch.float64, size=raised_size(value))
+            return is_zero(exponentials)
     gap = subtract(one, other, torch.float64)
     open_ = _zero(gap)
     found = _at_places(open_, one, other)
@@ -176,9 +179,18 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
         pair = joined([one, other], 0, torch.stack)
         return replace(pair.parts(lambda part: _picked(part, places)), dtype=dtype, masks=masks)
     data, known = _mixture(test, one, other)
-    degree = times_degree(test.degree, added_degree(one.degree, other.degree))
-    logged = one.logged or other.logged
-    found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree, logged=logged, masks=masks)
+    size = test.size.times(one.size.plus(other.size))
+    open_ = test.known.isnan()
+    partial = (
+        one.partial or other.partial or bool((open_ & ((one.known == torch.inf) | (other.known == torch.inf))).any())
+    )
+    lower = one.lower or other.lower or bool((open_ & (infinite(one) | infinite(other))).any())
+    bits, ranges = one.bits and other.bits, united(one.bounds, other.bounds)
+    both_signs = torch.minimum(one.signs.abs(), other.signs.abs())
+    sign = torch.where(one.signs.sign() == other.signs.sign(), both_signs * one.signs.sign(), 0)
+    found = Value(
+        data, known, dtype, bits, sign=sign, partial=partial, lower=lower, range=ranges, masks=masks, size=size
+    )
     found = _masked(found, test, one, other)
     return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
 
@@ -197,7 +209,8 @@ def _picked(part: Tensor, places: Tensor) -> Tensor:
 
 def _mixture(test: Value, one: Value, other: Value) -> tuple[Tensor, Tensor]:
     modulus = moduli(test.data)
-    data = (other.data + test.data * ((one.data - other.data) % modulus)) % modulus
+    gap = (one.data - other.data) % modulus
+    data = (other.data + times(test.data, gap) - modulus) % modulus
     equal_ = same(one.data, other.data) & ~infinite(one) & ~infinite(other)
     known = torch.where(test.known == 1, one.known, torch.where(test.known == 0, other.known, NAN))
     known = torch.where(test.known.isnan() & equal_, one.known, known)
@@ -215,19 +228,18 @@ def _masked(found: Value, test: Value, one: Value, other: Value) -> Value:
     lower = lower & ~upper
     if bool(lower.any()):
         modulus = moduli(found.data)
-        mixture = (raised(other) + test.data * ((raised(one) - raised(other)) % modulus)) % modulus
-        degree = times_degree(test.degree, added_degree(raised_degree(one), raised_degree(other)))
-        found = logarithmic(found, mixture, lower.broadcast_to(1, *found.data.shape[1:]), degree)
+        mixture = (raised(other) + times(test.data, (raised(one) - raised(other)) % modulus) - modulus) % modulus
+        size = test.size.times(raised_size(one).plus(raised_size(other)))
+        found = logarithmic(found, mixture, lower.broadcast_to(1, *found.data.shape[1:]), size)
     return found
 
 
 def _extreme_choice(found: Value, gap: Tensor, one: Value, other: Value) -> Value:
     """Where the test compares what is chosen: an extreme."""
-    modulus = moduli(found.data)
-    difference = (one.data - other.data) % modulus
+    difference = (one.data - other.data) % moduli(found.data)
     open_ = found.known.isnan()
     larger = same(difference, gap) & open_
-    lesser = same(difference, (modulus - gap) % modulus) & open_
+    lesser = same(difference, opposite(gap)) & open_
     if bool(larger.any()):
         most = largest(one, other, found.dtype)
         found = replace(found, data=torch.where(larger, most.data, found.data))

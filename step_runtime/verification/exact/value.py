@@ -1,4 +1,4 @@
-"""Numbers as residues, with their known properties: floats, logarithms, roots, sets of extremes.
+"""Tensors of exact numbers: residues, and what else is known of them.
 
 All parts of a value have one leading dim of their own, then one for the elements that a function is applied to at once,
 then the dims of the tensor.
@@ -10,12 +10,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact.constants import constants
-from step_runtime.verification.exact.residues import CHANNELS, level, mixed, symbols
+from step_runtime.verification.exact.constants import common_denominator, constants
+from step_runtime.verification.exact.residues import CHANNELS, level, mixed, moduli, symbols
 
 LEADING = 2
 ENDLESS = 1e29
@@ -24,6 +25,7 @@ WORDS = 4
 """Words of a mask of decisions."""
 NONE = -1
 """Marks numbers that a part says nothing of."""
+NAN = torch.nan
 _FRESH = itertools.count()
 
 
@@ -31,11 +33,58 @@ class Unknown(Exception):
     """Something is not followed: an operator, or a decision by data; the message names it."""
 
 
-_PARTS = ("data", "known", "logs", "roots", "extremes", "gap", "masks", "shift")
-_PLAIN = {
-    "bits": False,
-    **dict.fromkeys(("logs", "roots", "extremes", "gap", "shift")),
-}
+class Size(NamedTuple):
+    """Bounds on numbers as quotients of polynomials: degrees, and bits of the sums of their coefficients' sizes.
+
+    Numbers of a tensor whose denominators have no degree have one denominator of so many bits in common.
+    """
+
+    top: float = 0.0
+    bottom: float = 0.0
+    high: float = 0.0
+    low: float = 0.0
+
+    @property
+    def degree(self) -> float:
+        """That of a difference from 0, cleared of denominators."""
+        return self.top + self.bottom
+
+    @property
+    def bits(self) -> float:
+        """Those of its coefficients."""
+        return self.high + self.low
+
+    def plus(self, other: Size) -> Size:
+        """That of sums."""
+        one = max(self.top + other.bottom, other.top + self.bottom), self.bottom + other.bottom
+        return Size(*one, max(self.high + other.low, other.high + self.low) + 1, self.low + other.low)
+
+    def times(self, other: Size) -> Size:
+        """That of products."""
+        return Size(*(own + its for own, its in zip(self, other, strict=True)))
+
+    def inverse(self) -> Size:
+        """That of inverses."""
+        return Size(self.bottom, self.top, self.low, self.high)
+
+    def summed(self, count: int) -> Size:
+        """That of sums of so many."""
+        bits = math.log2(max(1, count))
+        if not self.bottom:
+            return self._replace(high=self.high + bits)
+        rest = max(0, count - 1)
+        top, high = self.top + rest * self.bottom, self.high + rest * self.low + bits
+        return Size(top, self.bottom * count, high, self.low * count)
+
+
+def larger(*sizes: Size) -> Size:
+    """The larger of bounds."""
+    return Size(*map(max, zip(*sizes, strict=True)))
+
+
+SYMBOL = Size(top=1.0)
+NOTHING = Size()
+_PARTS = ("data", "known", "sign", "logs", "roots", "extremes", "gap", "masks", "lead")
 
 
 @dataclass(frozen=True)
@@ -47,37 +96,42 @@ class Value:
         known: `(1, batch, *shape)`: the floats of those that depend on no data, infinite ones included, else NaN.
         dtype: torch's type of the tensor.
         bits: Whether all are 0 or 1.
+        sign: `(1, batch, *shape)`: 2 above 0, 1 at least 0, -1 at most 0, -2 below 0, 0 where that is open.
+        partial: Whether some may be undefined or infinite for some data, as quotients and logarithms are.
+        lower: Whether some may be minus infinity for some data, as masks give it.
+        range: What whole numbers lie between, both ends included.
         logs: The exponentials of those that contain a logarithm; `NONE` for others.
         roots: The squares of those that are roots; `NONE` for others.
         extremes: `(members * WORLDS, batch, *shape)`: of those that are the largest of a set, or the least, the
             residues of its members on level 0, each once; `NONE` in empty places.
         least: Whether these are the least of their sets.
         gap: Of truth values that say whether a difference is above 0, or at least 0, the difference.
-        logged: Whether they may depend on logarithms.
-        smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
-        floor: What none of them is below, if that is known.
-        shift: `(1, batch, *shape)`: about which constant was added last, as to an angle; a hint. None for 0.
+        lead: `(2 * CHANNELS, batch, *shape)`: of sums of numbers above 0 the first term, and its logarithm, by which
+            theirs are found, under the laws `linear`; `NONE` for others.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
-        degree: At most the degrees of the numbers as rational functions: of numerator and denominator.
-        inner: At most those of `logs` and `roots`.
+        smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
+        size: A bound on the numbers as quotients of polynomials.
+        inner: One on `logs` and `roots`.
     """
 
     data: Tensor
     known: Tensor
     dtype: torch.dtype
     bits: bool = False
+    sign: Tensor | None = None
+    partial: bool = False
+    lower: bool = False
+    range: tuple[int, int] | None = None
     logs: Tensor | None = None
     roots: Tensor | None = None
     extremes: Tensor | None = None
     least: bool = False
     gap: Tensor | None = None
-    degree: tuple[float, float] = (1.0, 0.0)
-    logged: bool = False
-    smooth: bool = False
-    floor: float = -math.inf
+    lead: Tensor | None = None
     masks: Tensor | None = None
-    shift: Tensor | None = None
-    inner: tuple[float, float] = (0.0, 0.0)
+    smooth: bool = False
+    size: Size = SYMBOL
+    inner: Size = NOTHING
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,9 +144,23 @@ class Value:
         return int(self.data.shape[1])
 
     @property
-    def lowest(self) -> float:
-        """What no number is below: the least of constants."""
-        return self.floor if not self.known.numel() or bool(self.known.isnan().any()) else float(self.known.min())
+    def signs(self) -> Tensor:
+        """The signs, of constants and truth values too."""
+        if self.sign is not None:
+            return self.sign
+        if self.bits:
+            return torch.ones_like(self.known, dtype=torch.int8)
+        own = torch.where(self.known == 0, 1, 2 * self.known.sign().nan_to_num(0.0))
+        return own.to(torch.int8)
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """What whole numbers lie between, constants and truth values too."""
+        if self.bits or self.range is not None:
+            return (0, 1) if self.bits else self.range
+        if not self.known.numel() or not bool(self.known.isfinite().all()):
+            return None
+        return math.floor(self.known.min()), math.ceil(self.known.max())
 
     def parts(self, move: Callable[[Tensor], Tensor]) -> Value:
         """The value with each part moved alike."""
@@ -100,8 +168,9 @@ class Value:
         return replace(self, **{name: move(part) for name, part in own if part is not None})  # type: ignore[arg-type]
 
     def plain(self, **changes: object) -> Value:
-        """The value with nothing known of it but its residues and floats."""
-        return replace(self, **{**_PLAIN, **changes})  # type: ignore[arg-type]
+        """The value without what only some rules know of it."""
+        own = {"logs": None, "roots": None, "extremes": None, "gap": None, "lead": None, "bits": False}
+        return replace(self, **{**own, "sign": self.signs, **changes})  # type: ignore[arg-type]
 
     def constant(self) -> Tensor | None:
         """The floats, if none depends on data."""
@@ -117,17 +186,21 @@ def fixed(values: Tensor) -> Value:
     bits = values.dtype == torch.bool or bool(((floats == 0) | (floats == 1)).all())
     data, none = constants(floats.nan_to_num(0.0, torch.inf, -torch.inf)), floats.isnan()
     data = torch.where(none, fresh(data), data) if bool(none.any()) else data
-    return Value(data, floats.unsqueeze(0), values.dtype, bits, degree=(0.0, 0.0), smooth=True)
+    size = Size(0.0, 0.0, *common_denominator(floats))
+    return Value(data, floats.unsqueeze(0), values.dtype, bits, partial=bool(none.any()), size=size, smooth=True)
+
+
+def number(value: float, dtype: torch.dtype = torch.float64) -> Value:
+    """A constant without dims."""
+    return replace(fixed(torch.tensor(value, dtype=torch.float64)), bits=False, dtype=dtype)
 
 
 def free(name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
     """A tensor of independent numbers."""
-    count = math.prod(shape)
-    places = torch.arange(count)
+    places = torch.arange(math.prod(shape))
     words = torch.stack((places * 2 + 1, places * 2 + 2)).reshape(2, 1, *shape)
     data = symbols(f"input {name}", words)
-    known = torch.full((1, 1, *shape), torch.nan, dtype=torch.float64)
-    return Value(data, known, dtype, smooth=dtype.is_floating_point)
+    return Value(data, torch.full((1, 1, *shape), NAN, dtype=torch.float64), dtype, smooth=dtype.is_floating_point)
 
 
 def fresh(like: Tensor) -> Tensor:
@@ -135,6 +208,11 @@ def fresh(like: Tensor) -> Tensor:
     count = math.prod(like.shape[1:])
     places = torch.arange(count).reshape(1, *like.shape[1:]).expand(2, *like.shape[1:])
     return symbols("no number", mixed(places + next(_FRESH) * (1 << 32)))
+
+
+def opposite(data: Tensor) -> Tensor:
+    """The residues of opposites."""
+    return data.neg() % moduli(data)
 
 
 def aligned(*values: Value) -> list[Value]:
@@ -150,8 +228,7 @@ def _padded(part: Tensor, dims: int) -> Tensor:
 
 def spread(value: Value, batch: int, shape: Sequence[int]) -> Value:
     """A value broadcast to so many elements and a shape."""
-    (padded,) = (value.parts(lambda part: _padded(part, len(shape))),)
-    return padded.parts(lambda part: part.expand(part.shape[0], batch, *shape))
+    return value.parts(lambda part: _padded(part, len(shape)).expand(part.shape[0], batch, *shape))
 
 
 def broadcast(*tensors: Tensor) -> list[Tensor]:
@@ -182,8 +259,6 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
     """
     batch = max(value.batch for value in values)
     values = [spread(value, batch, value.shape) for value in values]
-    place = dim + LEADING
-    first = values[0]
     same = len({value.least for value in values if value.extremes is not None}) <= 1
 
     def of(part: Callable[[Value], Tensor | None], rows: int, none: int = NONE) -> Tensor | None:
@@ -194,32 +269,35 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
             torch.full((rows, *value.data.shape[1:]), none) if one is None else _rows(one, rows)
             for one, value in zip(own, values, strict=True)
         ]
-        return join(filled, place)
+        return join(filled, dim + LEADING)
 
     most = max((value.extremes.shape[0] for value in values if value.extremes is not None), default=0)
     return Value(
-        join([value.data for value in values], place),
-        join([value.known for value in values], place),
-        first.dtype,
-        all(value.bits for value in values),
-        of(lambda value: value.logs, CHANNELS),
-        of(lambda value: value.roots, CHANNELS),
-        of(lambda value: value.extremes, most) if same else None,
-        any(value.least for value in values if value.extremes is not None),
-        of(lambda value: value.gap, CHANNELS) if all(value.gap is not None for value in values) else None,
-        larger_degree(*(value.degree for value in values)),
-        any(value.logged for value in values),
-        all(value.smooth for value in values),
-        min(value.lowest for value in values),
-        of(lambda value: value.masks, WORDS, 0),
-        of(lambda value: value.shift, 1, 0),
-        inner=larger_degree(*(value.inner for value in values)),
+        join([value.data for value in values], dim + LEADING),
+        join([value.known for value in values], dim + LEADING),
+        values[0].dtype,
+        bits=all(value.bits for value in values),
+        sign=join([value.signs for value in values], dim + LEADING),
+        partial=any(value.partial for value in values),
+        lower=any(value.lower for value in values),
+        range=united(*(value.bounds for value in values)),
+        logs=of(lambda value: value.logs, CHANNELS),
+        roots=of(lambda value: value.roots, CHANNELS),
+        extremes=of(lambda value: value.extremes, most) if same else None,
+        least=any(value.least for value in values if value.extremes is not None),
+        gap=of(lambda value: value.gap, CHANNELS) if all(value.gap is not None for value in values) else None,
+        lead=of(lambda value: value.lead, 2 * CHANNELS),
+        masks=of(lambda value: value.masks, WORDS, 0),
+        smooth=all(value.smooth for value in values),
+        size=larger(*(value.size for value in values)),
+        inner=larger(*(value.inner for value in values)),
     )
 
 
-def larger_degree(*degrees: tuple[float, float]) -> tuple[float, float]:
-    """The larger of degrees, of numerators and of denominators."""
-    return max(top for top, _ in degrees), max(bottom for _, bottom in degrees)
+def united(*ranges: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The range of numbers of several."""
+    known = [one for one in ranges if one is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(ranges) else None
 
 
 def _rows(part: Tensor, rows: int) -> Tensor:

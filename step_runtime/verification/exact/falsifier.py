@@ -1,0 +1,216 @@
+"""An input on which a program and its reference differ in floats, searched for beyond the task's generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from step_runtime.base.errors import StepError
+from step_runtime.base.types import Element, Multihot, components_of
+from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.deadline import Deadline
+from step_runtime.execution.invocation import default_dtype
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits
+from step_runtime.tasks.generators import family
+from step_runtime.tasks.task import TensorSpec
+from step_runtime.verification.check import Types
+from step_runtime.verification.exact.inputs import whole_numbers
+from step_runtime.verification.exact.trace import without_compiler
+from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.simulate import simulate
+
+_NOISE = 2.0**-40
+"""The relative noise that shows how far rounding may carry: 4096 times that of float64."""
+_CARRIED = 1 / 16
+"""The share of the spread under noise that rounding may explain, 256 times what it is expected to."""
+_CLOSE = 1e-9
+_REPEATS = 3
+
+Generator = torch.Generator
+Kind = Callable[[Tensor, Generator], Tensor]
+
+
+def _normal(like: Tensor, generator: Generator) -> Tensor:
+    return torch.randn(like.shape, dtype=torch.float64, generator=generator)
+
+
+def _chosen(*numbers: float) -> Kind:
+    def draw(like: Tensor, generator: Generator) -> Tensor:
+        places = torch.randint(len(numbers), like.shape, generator=generator)
+        return torch.tensor(numbers, dtype=torch.float64)[places]
+
+    return draw
+
+
+def _rows(like: Tensor, generator: Generator) -> Tensor:
+    """Rows that are all 0, all 1 and all -1."""
+    rows = torch.randint(-1, 2, (*like.shape[:-1], 1), generator=generator) if like.dim() else torch.zeros(1)
+    return rows.double().expand(like.shape)
+
+
+def _powers(like: Tensor, generator: Generator) -> Tensor:
+    exponents = torch.randint(-24, 25, like.shape, generator=generator).double()
+    return _chosen(1.0, -1.0)(like, generator) * 2.0**exponents
+
+
+_TIES = _chosen(-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+_KINDS: Mapping[str, Kind] = {
+    "of any sign": _normal,
+    "positive": lambda like, generator: _normal(like, generator).abs() + 0.1,
+    "of few values, with ties": _TIES,
+    "with rows of one value": _rows,
+    "of powers of 2": _powers,
+    "huge and tiny": lambda like, generator: (
+        _normal(like, generator) * _chosen(1e-12, 1e-6, 1e6, 1e12)(like, generator)
+    ),
+}
+POINTS = len(_KINDS)
+
+
+def difference(
+    instance: TaskInstance, program: Program, types: Types, limits: Limits, *, proved: bool, ties: bool
+) -> str | None:
+    """Where both are finite in float64 and differ by more than rounding, in words; None if nowhere seen.
+
+    Inputs keep what the task says of them: signs, ranges, numbers of ones. What is not proved is tried for real inputs
+    only; without `ties`, numbers are distinct.
+    """
+    for seed, (name, kind) in enumerate(_KINDS.items()):
+        if (kind in (_rows, _TIES) and not ties) or (seed > 1 and not proved):
+            continue
+        generator = torch.Generator().manual_seed(seed)
+        try:
+            data = _drawn(instance, kind, seed, generator, proved=proved)
+            found = _differs(lambda d=data: _run(instance, program, types, limits, d), instance)  # type: ignore[misc]
+        except (StepError, RuntimeError, MemoryError):
+            found = None
+        finally:
+            instance.sample_inputs(0)
+        if found is not None:
+            return f"{found}, on inputs {name}"
+    return None
+
+
+def _drawn(instance: TaskInstance, kind: Kind, seed: int, generator: Generator, *, proved: bool) -> Mapping[str, Data]:
+    sampled, found = instance.sampled(seed % 2), dict[str, Data]()
+    for _, spec, stream in instance.task.tensors():
+        pairs = zip(sampled[spec.name], components_of(stream.dtype), strict=True)
+        found[spec.name] = tuple(
+            _redrawn(part, spec, element, instance, kind, generator, proved=proved) for part, element in pairs
+        )
+    return found
+
+
+def _redrawn(
+    part: Tensor,
+    spec: TensorSpec,
+    element: Element,
+    instance: TaskInstance,
+    kind: Kind,
+    generator: Generator,
+    *,
+    proved: bool,
+) -> Tensor:
+    """Numbers of a kind, within what the task says of them."""
+    numbers = kind(part, generator)
+    name = family(spec.data_gen) if spec.data_gen else ""
+    if isinstance(element, Multihot):
+        least, most = spec.min or 0, part.shape[-1] if spec.max is None else min(spec.max, part.shape[-1])
+        ones = torch.where(numbers[..., :1] > 0, most, torch.where(numbers[..., :1] < 0, least, (least + most) // 2))
+        return (torch.rand(part.shape, generator=generator).argsort(-1).argsort(-1) < ones).to(part.dtype)
+    if part.dtype == torch.bool or name == "binary":
+        return (numbers > 0).to(part.dtype)
+    if whole := whole_numbers(spec, instance.sizes):
+        edges = torch.where(numbers > 0, whole[-1], whole[0])
+        own = torch.randint(whole[0], whole[-1] + 1, part.shape, generator=generator)
+        return torch.where(numbers.abs() > 0.5, edges, own).to(part.dtype)
+    if name == "uniform":
+        low, high = part.amin(), part.amax()
+        return torch.where(numbers > 1, high, torch.where(numbers < -1, low, part))
+    kept = "sums_to_1" in spec.assumes or name in ("one_hot", "torch.ones", "sorted")
+    if kept or not part.dtype.is_floating_point or not element.format.wide:
+        return part
+    if not proved and (spec.assumes or name not in ("torch.rand", "torch.randn")):
+        return part
+    if "positive" in spec.assumes:
+        numbers = numbers.abs() + torch.finfo(part.dtype).tiny
+    return (numbers.abs() if "nonnegative" in spec.assumes else numbers).to(part.dtype)
+
+
+def _differs(run: Callable[[], tuple[Sequence[Data], Sequence[Data]]], instance: TaskInstance) -> str | None:
+    results, expected = run()
+    suspects = [_suspect(one, other) for one, other in _pairs(results, expected)]
+    if not any(bool(each.any()) for each in suspects):
+        return None
+    spreads = [torch.zeros(each.shape, dtype=torch.float64) for each in suspects]
+    for seed in range(_REPEATS):
+        with without_compiler(), _Noise(seed):
+            again = _pairs(*run())
+        for spread, before, after in zip(spreads, _pairs(results, expected), again, strict=True):
+            for one, other in zip(before, after, strict=True):
+                torch.maximum(spread, (one - other).abs().nan_to_num(torch.inf, torch.inf).double(), out=spread)
+    names = [spec.name for spec, result in zip(instance.task.outputs, results, strict=True) for _ in result]
+    for name, (one, other), suspect, spread in zip(names, _pairs(results, expected), suspects, spreads, strict=True):
+        bad = suspect & ((one - other).abs() > _CARRIED * spread)
+        if bool(bad.any()):
+            at = tuple(bad.nonzero()[0].tolist())
+            return f"output {name} at {list(at)} is {float(one[at]):.9g}, expected {float(other[at]):.9g}"
+    return None
+
+
+def _pairs(results: Sequence[Data], expected: Sequence[Data]) -> list[tuple[Tensor, Tensor]]:
+    return [
+        (one.double(), other.double())
+        for result, reference in zip(results, expected, strict=True)
+        for one, other in zip(result, reference, strict=True)
+    ]
+
+
+def _suspect(one: Tensor, other: Tensor) -> Tensor:
+    scale = torch.maximum(one.abs(), other.abs())
+    return one.isfinite() & other.isfinite() & ((one - other).abs() > _CLOSE * scale)
+
+
+class _Noise(TorchDispatchMode):
+    """Multiplies what operators give in float64 by random numbers about 1."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if isinstance(found, Tensor) and found.dtype == torch.float64 and not func.is_view and found.numel():
+            name = func.overloadpacket.__name__
+            if not name.startswith(_EXACT) and not func._schema.is_mutable:
+                noise = torch.rand(found.shape, dtype=torch.float64, generator=self._generator) * 2 - 1
+                found = found * (1 + _NOISE * noise)
+        return found
+
+
+_EXACT = (
+    "where", "maximum", "minimum", "amax", "amin", "clamp", "relu", "neg", "abs", "floor", "ceil", "round", "trunc",
+    "sign", "clone", "_to_copy", "cat", "stack", "gather", "index", "select", "full",
+    "zeros", "ones", "empty", "arange",
+    "scalar_tensor", "lift", "masked_fill", "constant_pad", "expand", "view", "permute", "copy", "detach", "scatter",
+    "tril", "triu", "repeat", "flip", "roll", "embedding",
+)  # fmt: skip
+"""Operators that do not round."""
+
+
+def _run(
+    instance: TaskInstance, program: Program, types: Types, limits: Limits, data: Mapping[str, Data]
+) -> tuple[Sequence[Data], Sequence[Data]]:
+    """The results of the program and of the reference."""
+    inputs = instance.use_inputs(data)
+    reference = instance.reference()
+    applier = Applier(instance.dtype, Deadline.after(limits.seconds))
+    with default_dtype(instance.dtype):
+        return simulate(program, types, inputs, instance.sizes, applier), reference
