@@ -162,46 +162,12 @@ def _read(path: Path) -> str:
         return read_bytes(path, _LONGEST).decode(errors="replace")
 
 
-<<<<<<< HEAD
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
-=======
-def _located(verdict: ProgramVerdict, task: str) -> ProgramVerdict:
-    """The verdict with the bundle's own names, wherever its folder is."""
-
-    def named(finding: Finding) -> Finding:
-        return finding.model_copy(update={"file": finding.file and Path(finding.file).name})
-
-    own: dict[str, Any] = {"task": task, "task_file": TASK, "program": PROGRAM, "seconds": 0.0}
-    own |= {name: tuple(map(named, getattr(verdict, name))) for name in ("diagnostics", "warnings")}
-    return verdict.model_copy(update=own)
-
-
-def _verdict_line(verdict: ProgramVerdict) -> str:
-    if verdict.passed:
-        codes = ", ".join(sorted({each.code for each in verdict.warnings}))
-        return f"passed, with warnings {codes}" if codes else "passed"
-    codes = ", ".join(dict.fromkeys(each.code for each in verdict.diagnostics))
-    return f"{'unknown' if verdict.unknown else 'failed'}: {verdict.stage}: {codes}"
-
-
-def _exact_line(verdict: ProgramVerdict) -> str:
-    exact = verdict.exact
-    return "none" if exact is None else f"{exact.answer} at {'; '.join(exact.sizes)}, by prover {exact.prover}"
-
-
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(errors="replace")
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
->>>>>>> 734a4c2a (Proofs that hold: primes of 61 bits drawn for each program, one table of operators with their types tested against torch, the same conditions on both sides, floats that try to refute each proof)
 
 
 def readme(bundle: Bundle) -> str:
     """The page for a reviewer."""
-<<<<<<< HEAD
     origin, exact, held = bundle.origin, bundle.verdict["exact"], bundle.held_out
     codes = ", ".join(sorted({each["code"] for each in bundle.verdict["warnings"]}))
     written = {
@@ -218,7 +184,7 @@ def readme(bundle: Bundle) -> str:
     judged = {
         "verdict": f"passed, with warnings {codes}" if codes else "passed",
         "proof": f"{exact['answer']}: {exact['reason']}",
-        "error of the proof": f"2^-{exact['bits']}" if exact["answer"] == "proved" else None,
+        "prover, error": f"{exact['prover']}, 2^-{exact['bits']}" if exact["answer"] == "proved" else None,
         "at held-out sizes": f"{held['answer']} at {'; '.join(held['sizes'])}",
         "why": held["reason"] or None,
     }
@@ -243,51 +209,6 @@ This is stated by who made the bundle, and not verified.
 
 `{MANIFEST}` has all of this as data, with warnings, cost and the digest of each file.
 """
-=======
-    exact, origin = bundle.verdict.exact, bundle.origin
-    written = [
-        ("person who answers for it", origin.person or "not stated"),
-        ("written by", origin.lm or "a person, or not stated"),
-        ("run", origin.run_id),
-        ("seed", origin.seed),
-        ("iteration, temperature, sample", _sample(origin)),
-        ("prompt, SHA-256", origin.prompt_sha256),
-        ("simplified since", None if origin.simplified is None else "yes" if origin.simplified else "no"),
-        ("licence", bundle.license or "not stated in the task"),
-    ]
-    judged: list[tuple[str, Any]] = [
-        ("verdict", _verdict_line(bundle.verdict)),
-        ("proof", "not offered by the language" if exact is None else f"{exact.answer}: {exact.reason}"),
-        ("prover, error", f"{exact.prover}, 2^-{exact.bits}" if exact and exact.answer == "proved" else None),
-    ]
-    if bundle.held_out is not None:
-        held = bundle.held_out
-        judged.append(("at held-out sizes", f"{held.answer} at {'; '.join(held.sizes)}, seed {held.seed}"))
-        judged += [("why", held.reason)] if held.reason else []
-    lines = [
-        f"# {visible(bundle.task, line=True)}",
-        "",
-        f"`{PROGRAM}` implements the operator that `{TASK}` defines by its reference. The verifier has found:",
-        "",
-        *_table(judged),
-        "",
-        "Check all of it again, offline, in under a minute:",
-        "",
-        "```sh",
-        "python -m pipeline.bundle --check .",
-        "```",
-        "",
-        "## Where it comes from",
-        "",
-        "This is stated by who made the bundle, and not verified.",
-        "",
-        *_table(written),
-        "",
-        f"Made with {', '.join(f'{name} {version}' for name, version in bundle.made_by.items())}.",
-        f"`{MANIFEST}` has all of this as data, with warnings, cost and the digest of each file.",
-    ]
-    return "\n".join(lines) + "\n"
->>>>>>> 734a4c2a (Proofs that hold: primes of 61 bits drawn for each program, one table of operators with their types tested against torch, the same conditions on both sides, floats that try to refute each proof)
 
 
 def _sample(origin: Origin) -> str | None:
