@@ -59,3 +59,11 @@ def test_data_is_generated_like_the_values(value: str, data: str) -> None:
 def test_what_is_infinite_or_depends_on_parameters_alone_is_no_cut() -> None:
     lines = "    v = torch.log(n * 0)\n    w = input_data['Wu'] + 1\n    gate = "
     assert not {"v", "w"} & cuts(layer(TEXT.replace("    gate = ", lines))).keys()
+
+
+def test_a_mask_of_minus_infinity_is_cut_and_generated_and_the_reason_is_given_for_nan() -> None:
+    lines = "    v = n.masked_fill(n > 0.5, -torch.inf)\n    w = torch.log(n)\n    gate = "
+    found = find_cuts("task", layer(TEXT.replace("    gate = ", lines)).statement)
+    assert next(cut.data for cut in found.cuts if cut.name == "v").endswith("-torch.inf)")  # type: ignore[union-attr]
+    (reason,) = [why for (_, name), why in found.refused.items() if name == "w"]
+    assert "NaN" in reason

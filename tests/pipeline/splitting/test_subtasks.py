@@ -46,3 +46,8 @@ def test_a_product_of_dims_that_stays_whole_is_a_dim() -> None:
     found = writer(task).subtask("n", [])
     assert found is not None and found.inputs[0].dims == ["BN"] and found.sizes["BN"] == [8, 15]
     assert typed(found.inputs[0], task) == task.input_types[0]
+
+
+def test_likely_functions_execute_nothing_that_the_reference_does_not() -> None:
+    found = writer(layer()).subtask("y", ["n", "gate"], likely=True)
+    assert found is not None and [fn.func_name for fn in found.fns] == ["fn_up", "fn_product"]

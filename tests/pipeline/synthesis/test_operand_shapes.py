@@ -56,3 +56,10 @@ def test_only_a_state_meets_more_dims() -> None:
     assert shapes(LONG) == [(2 * K, N)]
     assert set(shapes(LONG, split=True)) >= {(2 * K, N, as_dim(1)), (K, as_dim(2), N)}
     assert (M, 2 * K, N) in shapes(LONG, grown=True)
+
+
+def test_a_product_of_three_dims_takes_them_together() -> None:
+    text = TEXT.replace("['2*K', N]", "[K, M, N, D]").replace("[K, M],", "['K*M*N', D],")
+    space = TypeSpace(static_scope(task(text)))
+    k, m, n, d = (as_dim(space.scope.dims[name]) for name in "KMND")
+    assert OperandShapes(space).rests(space.inputs[1], Buffer(SCALAR, [as_dim(k * m * n)])) == ((d,),)
