@@ -253,12 +253,9 @@ def new_agent(config: AgentConfig) -> Agent:
 
 def require_proposing(proposer: str, model: str) -> None:
     """Raises `UsageError` if the proposer asks for what the LM does not do: calls of tools, or choices of lines."""
-    if proposer == "typed" and is_embedded(model):
-        raise UsageError("--proposer typed: the embedded LM chooses no lines; name another with --lm, or use `predict`")
-    if proposer == "react" and is_embedded(model):
-        raise UsageError(
-            "--proposer react: the embedded LM does not call tools; name another with --lm, or use `predict`"
-        )
+    lacks = {"typed": "chooses no lines", "react": "does not call tools"}.get(proposer)
+    if lacks and is_embedded(model):
+        raise UsageError(f"--proposer {proposer}: the embedded LM {lacks}; name another with --lm, or use `predict`")
 
 
 def proposer_asked(config: RunConfig) -> ProposerKind | None:

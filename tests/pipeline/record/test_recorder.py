@@ -7,6 +7,7 @@
 - Where the store fails, the run ends in one line that says where its answers are, and none of them is lost.
 """
 
+import json
 import os
 import signal
 import threading
@@ -90,6 +91,16 @@ def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_r
     assert {f"failed/{stage}" for stage in failed} & parent.data.metrics.keys() == {"failed/parse"}, "others are zero"
     spent = parent.data.metrics
     assert spent["total_tokens"] == spent["total_tokens_prompt"] + spent["total_tokens_completion"]
+
+
+def test_a_command_s_run_has_its_tasks_and_what_is_worth_looking_at(store_of_run: Recorded) -> None:
+    """As a dataset, and as traces with assessments: the answers that solve tasks, and the nearest misses."""
+    parent, _ = runs(store_of_run.folder)
+    (dataset,) = parent.inputs.dataset_inputs
+    assert dataset.dataset.name == "trainset" and json.loads(dataset.dataset.profile)["num_rows"] == 3
+    traces = MlflowClient().search_traces(locations=[parent.info.experiment_id], run_id=parent.info.run_id)
+    found = {t.info.tags["task"]: (t.info.tags["result"], t.info.assessments[0].feedback.value) for t in traces}
+    assert found == {"easy/0": ("right", True), "hard/0": ("right", True), "no/0": ("nearest miss", False)}
 
 
 def in_order(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
