@@ -100,13 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for warning in verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
-        print(
-            verdict.streams,
-            *(verdict.exact.steps if verdict.exact else ()),
-            "",
-            sep="\n",
-            file=sys.stderr if options.as_json else sys.stdout,
-        )
+        shown = "\n".join((verdict.streams, *(verdict.exact.steps if verdict.exact else ())))
+        print(shown, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     table, figures = None, None
     if options.cost and verdict.passed:
         from pipeline.actions.price_program import cost_of
