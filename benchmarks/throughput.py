@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace, extra: Sequence[str], folder: Path) -> 
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
     os.environ["DSPY_CACHEDIR"] = str(folder / "cache")
     os.environ.setdefault("OPENAI_API_KEY", "none")
-    from optimizers.run import Run
+    from optimizers import run
     from pipeline import compile as command
     from tests.support.lm_server import Server
 
@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace, extra: Sequence[str], folder: Path) -> 
         asked = ["--optimizer", "none", "--lm", "openai/gpt-4o-mini", "--api-base", server.address]
         asked += ["--samples", str(options.samples), "--threads", str(options.slots)]
         parts = Parts(time.process_time)
-        with parts.watching({"sampling": [(Run, "_sample")]}):
+        with parts.watching({"sampling": [(run, "_sample")]}):
             code = command.main([*asked, "-o", str(folder / "program.json"), *extra])
         own = parts.seconds["sampling"]
         stats, asked_for = server.stats(), server.requests()[1:]  # the first is the probe

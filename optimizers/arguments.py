@@ -1,97 +1,78 @@
 """Checks of an optimizer's arguments, made before anything is sampled.
 
-Invariant: an error names the argument, or the example by its place.
-
-Hand-written, since Pydantic raises one ValidationError over several lines, where callers get a TypeError or a
-ValueError of one line.
+Invariant: an error is a TypeError or a ValueError of one line, and names the argument, or the example by its place.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
-from numbers import Real
-from typing import Any
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import dspy
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
-def checked_count(name: str, value: Any, least: int = 1) -> None:
-    """Checks for a whole number of at least `least`.
+@dataclass_transform(frozen_default=True)
+def validated(cls: type[T]) -> type[T]:
+    """The class as a frozen dataclass whose arguments are checked, strictly, by their annotations."""
+    made: Any = dataclass(frozen=True, config=ConfigDict(strict=True, arbitrary_types_allowed=True))(cls)
+    plain = made.__init__
 
-    Raises:
-        TypeError: It is not a whole number.
-        ValueError: It is less.
-    """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}: expected a whole number, found {value!r}")
-    if value < least:
-        raise ValueError(f"{name} is at least {least}, not {value}")
+    @functools.wraps(plain)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        named = dict(zip((each.name for each in dataclasses.fields(made)), args, strict=False))
+        try:
+            plain(self, **named, **kwargs)
+        except ValidationError as error:
+            raise _mistake(error) from None
 
-
-def checked_temperatures(values: Any) -> tuple[float, ...]:
-    """Sampling temperatures as a tuple.
-
-    Raises:
-        TypeError: They are not a sequence of numbers.
-        ValueError: There are none, or one is negative, not finite, or given twice.
-    """
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"temperatures: expected a sequence of numbers, such as (0.4, 0.7), found {values!r}")
-    for value in (found := tuple(values)):
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise TypeError(f"temperatures: expected numbers, found {value!r}")
-    numbers = tuple(float(value) for value in found)
-    if not numbers or not all(0 <= number < float("inf") for number in numbers):
-        raise ValueError(f"temperatures are one or more numbers from 0 up, not {found}")
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"a temperature is given twice: {found}")
-    return numbers
+    made.__init__ = init
+    return made  # type: ignore[no-any-return]
 
 
-def checked_type(name: str, value: Any, expected: type, description: str) -> None:
-    """Checks for a value of the expected type, described in messages as `description`.
-
-    Raises:
-        TypeError: It has another type.
-    """
-    if not isinstance(value, expected):
-        raise TypeError(f"{name}: expected {description}, found {type(value).__name__}")
-
-
-def checked_limits(options: Any) -> None:
-    """Checks the options of a `Driver` that are numbers under DSPy's names.
-
-    Raises:
-        TypeError: One is not a number, or not a whole one where it counts.
-        ValueError: One is out of its range.
-    """
-    for name, least in (("max_demos", 0), ("max_errors", 1)):
-        if getattr(options, name) is not None:
-            checked_count(name, getattr(options, name), least)
-    for name in ("metric_threshold", "failure_score", "stop_at_score"):
-        value = getattr(options, name)
-        if value is not None and (not isinstance(value, Real) or not math.isfinite(value)):
-            raise TypeError(f"{name}: expected a finite number, found {value!r}")
+def _mistake(error: ValidationError) -> Exception:
+    """The first mistake, in a line."""
+    first = error.errors(include_url=False)[0]
+    place, kind = ".".join(map(str, first["loc"][:1])), first["type"]
+    if kind == "value_error" and not place:  # of the class's own check
+        return first["ctx"]["error"]  # type: ignore[no-any-return]
+    if kind in ("unexpected_keyword_argument", "missing_argument", "missing"):
+        return TypeError(f"{place}: {'no such argument' if kind.startswith('un') else 'this argument is missing'}")
+    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    found = f"{message}, found {' '.join(repr(first['input']).split()):.80}"
+    wrong_type = kind.endswith(("_type", "_parsing", "_instance_of", "_exact_type", "callable_type"))
+    return (TypeError if wrong_type else ValueError)(f"{place}: {found}")
 
 
-def checked_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Checks for one of the names in `choices`.
+def _as_tuple(values: Any) -> Any:
+    several = isinstance(values, Iterable) and not isinstance(values, str)
+    return tuple(value.item() if hasattr(value, "item") else value for value in values) if several else values
 
-    Raises:
-        TypeError: It is not a text.
-        ValueError: It is another text.
-    """
-    checked_type(name, value, str, f"one of {', '.join(choices)}")
-    if value not in choices:
-        raise ValueError(f"{name}: expected one of {', '.join(choices)}, found {value!r}")
+
+def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("a temperature is given twice")
+    return values
+
+
+Temperatures = Annotated[
+    tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
+    Field(min_length=1),
+    BeforeValidator(_as_tuple),
+    AfterValidator(_distinct),
+]
+"""Sampling temperatures: one or more numbers from 0 up, each once, in any sequence."""
 
 
 def checked_lms(student: dspy.Module) -> None:

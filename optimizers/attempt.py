@@ -1,4 +1,4 @@
-"""One sample of the program and its outcome: a frozen value, for records and listeners.
+"""A task, and one sample of the program at it with its outcome: frozen values, for records and listeners.
 
 Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer, no verdict, or an
 unknown verdict; an unscored attempt never counts as a wrong answer and enters no success rate. Only a user's
@@ -11,8 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import dspy
+
 from optimizers.jsonable import to_jsonable
 from optimizers.ledger import TokenCount
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExample:
+    """One example to solve: its index in its set, its name, and the example itself."""
+
+    index: int
+    key: str
+    example: dspy.Example = field(compare=False)
+
 
 Calls = Mapping[str, tuple[Mapping[str, Any], ...]]
 """The fields of calls, by predictor."""
@@ -44,8 +56,6 @@ class Attempt:
             completion; none if it was not called. A predictor with one call that has the same fields as the task's
             inputs and `outputs` is omitted.
         left_out: Number of demonstrations omitted from the end, because the LM rejected longer prompts.
-        refused: Characters of the shortest prompt that the LM rejected as too long; 0 for none.
-        window: The limit in tokens that such a refusal stated; 0 if none did.
     """
 
     iteration: int
@@ -65,8 +75,6 @@ class Attempt:
     error: str | None = None
     calls: Calls = field(default_factory=dict)
     left_out: int = 0
-    refused: int = 0
-    window: int = 0
 
     @property
     def scored(self) -> bool:
@@ -86,7 +94,7 @@ class Attempt:
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         data: dict[str, Any] = to_jsonable(self)
-        absent = [name for name in ("calls", "left_out", "refused", "window") if not data[name]]
+        absent = [name for name in ("calls", "left_out") if not data[name]]
         kept = {name: value for name, value in data.items() if name not in absent}
         return {**kept, "calls": calls_to_data(self.calls)} if self.calls else kept
 

@@ -13,20 +13,22 @@ import importlib.util
 import logging
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
 from dspy.utils.exceptions import AdapterParseError
 
+from optimizers.adaptive import AdaptiveFewShot, SinglePass
+from optimizers.attempt import TaskExample
 from optimizers.demonstrations import copy_program
-from optimizers.domain import Domain
-from optimizers.driver import DrivenOptimizer, Options
-from optimizers.errors import OptimizerError, RunStopped, one_line
+from optimizers.errors import OptimizerError, RunStopped, UnknownOptimizerError, one_line
 from optimizers.ledger import Ledger
 from optimizers.run import Run
-from optimizers.sampling import Sampling, TaskExample
+from optimizers.sampling import Sampling
+from optimizers.state import State
 from optimizers.strategies.none import NoDemonstrations
 from optimizers.tuning import OptimizerAborted, Tuning
 
@@ -41,7 +43,7 @@ UNLIMITED_ERRORS = 1_000_000
 """Failures that DSPy ignores; to DSPy, an answer that cannot be parsed is one; `Tuning` ends the run on all others."""
 
 
-class Baseline(DrivenOptimizer):
+class Baseline(AdaptiveFewShot):
     """One of DSPy's optimizers, then a single pass with the program that it made.
 
     Args:
@@ -69,20 +71,19 @@ class Baseline(DrivenOptimizer):
         reflection_lm: Any = None,
         tuned: dspy.Module | None = None,
         overhead: Ledger | None = None,
-        **options: Unpack[Options],
+        **options: Any,
     ) -> None:
         one_pass = NoDemonstrations(self.name, self.name)
-        super().__init__(
-            metric, num_samples, granularity, one_pass, prepare=self._program, overhead=overhead, **options
-        )
-        self._reflection_lm = reflection_lm
-        self._tuned = tuned
+        super().__init__(metric, num_samples, granularity, selection=one_pass, **options)
+        self._reflection_lm, self._tuned, self._overhead = reflection_lm, tuned, overhead
 
     @abstractmethod
     def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
         """DSPy's optimizer."""
 
-    def _program(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
+    _prepares = True
+
+    def _prepared(self, state: State, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
         """The optimizer's program, made from the run's program now or before the run was interrupted."""
         if validation and not self.validates:
             raise ValueError(f"{type(self).__name__} takes no validation set")
@@ -90,9 +91,9 @@ class Baseline(DrivenOptimizer):
             return self._tuned
         if not hasattr(type(run.program), "forward"):
             raise ValueError(f"{self.name}: DSPy's optimizers need a program with forward, not only aforward")
-        trainset = [task.example for task in run.tasks.values()]
+        trainset = [task.example for task in state.tasks.values()]
         valset = [task.example for task in validation] or trainset
-        tuning = Tuning(run)
+        tuning = Tuning(run.program, run.sampler, run.spending, run.max_errors)
         try:
             with (
                 contextlib.redirect_stdout(sys.stderr),
@@ -117,14 +118,14 @@ class Baseline(DrivenOptimizer):
         """Arguments shared by the optimizers that show a program its own solutions."""
         return {
             "metric": tuning.score,
-            "metric_threshold": (self._driver.domain or Domain()).threshold,
+            "metric_threshold": tuning.threshold,
             "max_labeled_demos": 0,
             "max_errors": UNLIMITED_ERRORS,
         }
 
     @property
     def _sampling(self) -> Sampling:
-        return self._driver.sampling
+        return self._options.sampling
 
     @property
     def _rounds(self) -> int:
@@ -208,22 +209,23 @@ def _cause(error: Exception) -> str:
     return f"the LM's answers lack {wanted}; the last one is {found!r:.80}; resuming the run repeats the request"
 
 
-class SinglePass(DrivenOptimizer):
-    """Samples every task once, with the same loop and record as `AdaptiveFewShot`, and learns nothing from it.
+OPTIMIZERS: Mapping[str, type[AdaptiveFewShot]] = MappingProxyType(
+    {
+        "adaptive": AdaptiveFewShot,
+        "none": SinglePass,
+        **{kind.name: kind for kind in (Bootstrap, RandomSearch, MIPRO, SIMBA, GEPA)},
+    }
+)
+"""Optimizers by name, as on the command line."""
 
-    Args:
-        resample: Whether to make further passes over the tasks that are unsolved, with new samples, until the budget
-            ends the run: the control for learning.
-        metric: This and the others as for `AdaptiveFewShot`; `granularity` is for the record only.
+
+def get(name: str) -> type[AdaptiveFewShot]:
+    """The optimizer called `name`.
+
+    Raises:
+        UnknownOptimizerError: No optimizer has that name; the message lists the known ones.
     """
-
-    def __init__(
-        self,
-        metric: Callable[..., Any],
-        num_samples: int = 64,
-        granularity: int = 3,
-        *,
-        resample: bool = False,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(metric, num_samples, granularity, "resample" if resample else "none", **options)
+    if name not in OPTIMIZERS:
+        known = ", ".join(sorted(OPTIMIZERS))
+        raise UnknownOptimizerError(f"unknown optimizer {name!r}; expected one of {known}")
+    return OPTIMIZERS[name]

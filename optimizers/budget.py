@@ -5,17 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from pydantic import Field
+
+from optimizers.arguments import validated
 from optimizers.call_metric import JUDGE
-from optimizers.deadline import Deadline
 from optimizers.ledger import Ledger, TokenCount
+from optimizers.requests import Deadline
 
 NOTHING = TokenCount()
+Limit = Annotated[float, Field(ge=0)]
+Number = Annotated[int, Field(ge=0)]
 SMALLEST_BASE = 32
 """The least number of samples on which the share of failures is judged; all samples in a smaller iteration."""
 
 
-@dataclass(frozen=True, slots=True)
+@validated
 class Budget:
     """Limits of a run; None means no limit.
 
@@ -24,7 +30,8 @@ class Budget:
 
     Attributes:
         iterations: Iterations started.
-        tokens: Input and output tokens paid for, those of an LM judge in the metric excepted.
+        tokens: Input and output tokens paid for, those of an LM judge in the metric excepted; where an LM reports less
+            than a token for 16 characters, that many.
         usd: Dollars, over the calls with a known price.
         minutes: Wall time, in minutes.
         context: Tokens that a prompt and the LM's longest answer may have together; demonstrations that do not fit are
@@ -43,25 +50,15 @@ class Budget:
         ValueError: A limit is negative, or `failures` is not a share.
     """
 
-    iterations: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
-    minutes: float | None = None
-    context: int | None = None
-    demo_tokens: int | None = None
-    demos: int | None = None
-    failures: float = 0.25
-    judge_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            limit = getattr(self, name)
-            if limit is not None and (not isinstance(limit, int | float) or isinstance(limit, bool)):
-                raise TypeError(f"budget: {name}: expected a number, found {limit!r}")
-            if limit is not None and not limit >= 0:
-                raise ValueError(f"budget: {name} is {limit}, less than zero")
-        if self.failures > 1:
-            raise ValueError(f"budget: failures is a share between 0 and 1, not {self.failures}")
+    iterations: Number | None = None
+    tokens: Number | None = None
+    usd: Limit | None = None
+    minutes: Limit | None = None
+    context: Number | None = None
+    demo_tokens: Number | None = None
+    demos: Number | None = None
+    failures: Annotated[float, Field(ge=0, le=1)] = 0.25
+    judge_tokens: Number | None = None
 
     @property
     def limited(self) -> bool:
@@ -74,15 +71,15 @@ class Budget:
 
         `judging` is the metric's part of the spending; `seconds` is wall time.
         """
-        own = spent.total - judging.total
+        own = spent.budgeted - judging.budgeted
         if self.tokens is not None and own >= self.tokens:
             return f"{own} tokens of {self.tokens}"
-        if self.judge_tokens is not None and judging.total >= self.judge_tokens:
-            return f"{judging.total} tokens of the LM judge of {self.judge_tokens}"
+        if self.judge_tokens is not None and judging.budgeted >= self.judge_tokens:
+            return f"{judging.budgeted} tokens of the LM judge of {self.judge_tokens}"
         if self.usd is not None and spent.usd >= self.usd:
-            return f"{spent.usd:.4f} USD of {self.usd}"
+            return f"{spent.usd:.4f} USD of {self.usd:g}"
         if self.minutes is not None and self.overdue(seconds):
-            return f"{seconds / 60:.{1 if self.minutes >= 1 else 3}f} minutes of {self.minutes}"
+            return f"{seconds / 60:.{1 if self.minutes >= 1 else 3}f} minutes of {self.minutes:g}"
         return None
 
     def deadline(self, started: float) -> Deadline | None:

@@ -1,7 +1,6 @@
 """Calls of a user's metric, in every form that DSPy's optimizers accept.
 
-Invariants: a metric is handed no more than it asks for; requests that it makes of any LM, such as a judge's, are
-recorded apart from the program's, whatever comes of them.
+Invariant: a metric is handed no more than it asks for.
 """
 
 from __future__ import annotations
@@ -10,16 +9,13 @@ import asyncio
 import contextvars
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, SupportsFloat
 
 import dspy
 
 from optimizers.errors import MetricError
-from optimizers.ledger import Ledger, TokenCount
-from optimizers.usage import PaidUsages, reported, stored
 
 Metric = Callable[..., Any]
 
@@ -105,60 +101,3 @@ def read_verdict(verdict: Any) -> tuple[float | None, dict[str, Any]]:
     if not math.isfinite(score):
         raise ValueError(f"it gave a score of {score}, expected a finite number")
     return None if feedback.get("unscored") else float(score), feedback
-
-
-@contextmanager
-def recording_judge(ledger: Ledger) -> Iterator[None]:
-    """Records the requests that a metric makes in this context, of any LM, under `JUDGE`."""
-    meter = _JudgeMeter(dspy.settings.usage_tracker)
-    try:
-        with dspy.context(usage_tracker=meter, caller_modules=[meter], trace=[]):
-            yield
-    finally:
-        if meter.usages or meter.entries:
-            ledger.add(JUDGE, meter.count())
-
-
-class _JudgeMeter(PaidUsages):
-    """DSPy's usage tracker, and a running module to whose history DSPy adds every answer.
-
-    The tracker gets the usage of exactly the paid answers; the history has their prices, and answers from the cache.
-    """
-
-    def __init__(self, outer: Any) -> None:
-        super().__init__(outer)
-        self.entries: list[Mapping[str, Any]] = []
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _JudgeMeter:
-        return self  # DSPy copies trackers for its threads
-
-    def __len__(self) -> int:
-        return 0  # as a history, it is never full
-
-    def __bool__(self) -> bool:
-        return True  # DSPy asks whether there is a tracker
-
-    @property
-    def history(self) -> _JudgeMeter:
-        """The history of the module that this is to DSPy."""
-        return self
-
-    def append(self, entry: Mapping[str, Any]) -> None:
-        """Adds an answer."""
-        self.entries.append(entry)
-
-    def count(self) -> TokenCount:
-        """The sum; without a history, which users can switch off, prices are unknown."""
-        paid = TokenCount.sum(map(reported, self.usages))
-        calls = len(self.usages)
-        cached = [entry for entry in self.entries if not entry["usage"]][: max(0, len(self.entries) - calls)]
-        kept = TokenCount.sum(map(stored, cached))
-        prices = [entry["cost"] for entry in self.entries if entry["usage"] and entry["cost"] is not None]
-        return paid + TokenCount(
-            calls=calls + len(cached),
-            cache_hits=len(cached),
-            cached_prompt=kept.prompt,
-            cached_completion=kept.completion,
-            usd=sum(prices),
-            unpriced=max(0, calls - len(prices)),
-        )

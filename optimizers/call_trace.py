@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 
 from optimizers.jsonable import to_jsonable
-from optimizers.metering import name_of
+from optimizers.predictors import name_of
 
 Fields = dict[str, Any]
 Chosen = tuple[Fields, ...]
@@ -76,7 +76,7 @@ def recorded_calls(
 
     Args:
         trace: The calls of a sample, as predictors, inputs and outputs.
-        names: Names of the predictors that made them, as `metering.predictor_names` gives them.
+        names: Names of the predictors that made them, as `requests.predictor_names` gives them.
         program: The program.
         taught: Names of the predictors that get demonstrations.
         known: The program's inputs and outputs.

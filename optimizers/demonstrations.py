@@ -19,17 +19,17 @@ from typing import Any
 
 import dspy
 
+from optimizers.attempt import TaskExample
 from optimizers.budget import Budget
-from optimizers.context_window import Window
 from optimizers.experience import Entry
 from optimizers.jsonable import to_jsonable
-from optimizers.metering import held_lms
-from optimizers.prompt_sizes import prompt_size
-from optimizers.sampling import TaskExample
-from optimizers.strategies.base import DemoSet
-from optimizers.strategies.levels import hardest_first
+from optimizers.metering import estimate_tokens, message_text
+from optimizers.predictors import held_lms
+from optimizers.sampling import demo_count, with_fewer_demos
+from optimizers.strategies.base import DemoSet, hardest_first
 from optimizers.typed_fields import signature_types, with_types
-from optimizers.usage import estimate_tokens
+
+logger = logging.getLogger(__name__)
 
 
 def copy_program(student: dspy.Module) -> dspy.Module:
@@ -109,30 +109,79 @@ def set_demos(
     return without
 
 
+def prompt_room(lm: Any, context: int | None) -> int | None:
+    """Tokens that a prompt may have in a context window that also holds the LM's longest answer; None: no limit."""
+    settings = getattr(lm, "kwargs", {})
+    longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or 0
+    return None if context is None else max(0, context - longest)
+
+
+def prompt_tokens(predictor: dspy.Predict, demos: Sequence[Any], example: dspy.Example) -> int:
+    """Estimated tokens of a request, by the LM's own `count_tokens` if it has one.
+
+    An input that the program itself makes counts as the longest one shown.
+    """
+    inputs = dict(example.inputs().items())
+    for name in predictor.signature.input_fields:
+        if shown := [demo[name] for demo in demos if name in demo and name not in inputs]:
+            inputs[name] = max(shown, key=lambda value: len(str(value)))
+    measure = getattr(dspy.settings.lm, "count_tokens", None) or estimate_tokens
+    return sum(measure(text) for text in _rendered(predictor.signature, list(demos), inputs))
+
+
+def _rendered(signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[str]:
+    """The texts of a request's messages; of one that the adapter cannot render, those of its fields."""
+    adapter = copy.copy(dspy.settings.adapter or dspy.ChatAdapter())
+    adapter.callbacks = []
+    try:
+        with dspy.context(callbacks=[]):  # which do not hear of a prompt that is only measured
+            return [message_text(message) for message in adapter.format(signature, demos, inputs)]
+    except Exception as error:  # such as an input of another type than its field's
+        logger.debug("the size of a prompt is estimated: %s", error)
+        shown = [value for fields in (*demos, inputs) for value in dict(fields).values()]
+        return [signature.instructions, *signature.fields, *map(str, shown)]
+
+
+def trimmed(
+    program: dspy.Module, examples: Sequence[dspy.Example], room: int | None, most: int | None = None
+) -> dspy.Module:
+    """A program with as many of its demonstrations, from the first, as fit with every example; itself if all do.
+
+    At most `most` are kept; None: any number.
+    """
+    count = known = demo_count(program)
+    count = count if most is None else min(count, most)
+    shown = [predictor for predictor in program.predictors() if predictor.demos]
+    while count and room is not None:
+        if all(prompt_tokens(each, each.demos[:count], example) <= room for each in shown for example in examples):
+            break
+        count -= 1
+    return program if count == known else with_fewer_demos(program, count)
+
+
 def fitting(
     program: dspy.Module,
     names: Sequence[str],
     entries: Sequence[Entry],
     examples: Sequence[dspy.Example],
-    window: Window,
+    room: int | None,
 ) -> int:
-    """How many of `entries`, from the first, fit into the context window with the longest of `examples`."""
+    """How many of `entries`, from the first, fit into a prompt of so many tokens with the longest of `examples`."""
     fits = len(entries)
     for name, predictor in program.named_predictors():
-        if name in names:
-            longest = max(examples, key=partial(prompt_size, predictor, ()))
-            while fits and not window.holds(prompt_size(predictor, _demos(name, predictor, entries[:fits]), longest)):
+        if name in names and room is not None:
+            longest = max(examples, key=partial(prompt_tokens, predictor, ()))
+            while fits and prompt_tokens(predictor, _demos(name, predictor, entries[:fits]), longest) > room:
                 fits -= 1
     return fits
 
 
 def demo_tokens(program: dspy.Module, names: Sequence[str], entry: Entry) -> int:
     """Estimated tokens that the entry's demonstration adds to a prompt: those of the predictor where it is largest."""
-    size = partial(prompt_size, measure=estimate_tokens)
     example, sizes = dspy.Example(entry.inputs).with_inputs(*entry.inputs), [0]
     for name, predictor in program.named_predictors():
         if name in names and (demos := _demos(name, predictor, [entry])):
-            sizes.append(size(predictor, demos, example) - size(predictor, (), example))
+            sizes.append(prompt_tokens(predictor, demos, example) - prompt_tokens(predictor, (), example))
     return max(sizes)
 
 
@@ -149,7 +198,7 @@ def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list
             if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
                 fields = {field: known[field] for field in signature.fields if field in known}
                 demos.append(dspy.Example(augmented=True, **with_types(fields, types)))
-                demos[-1]._solution = entry.task_key  # see `prompt_sizes.solution_of`
+                demos[-1]._solution = entry.task_key  # see `with_fewer_demos`
     return demos
 
 
@@ -161,9 +210,6 @@ def demonstrated_tasks(program: dspy.Module, tasks: Iterable[TaskExample]) -> tu
         for predictor in program.predictors()
         for demo in ({field: to_jsonable(value) for field, value in shown.items()} for shown in predictor.demos)
     )
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -217,20 +263,32 @@ class DemoFitter:
                 logger.warning("%s gets no demonstrations, as %s", name, why)
 
     def fit(
-        self, program: dspy.Module, demos: Sequence[Entry], tasks: Sequence[TaskExample], window: Window
+        self,
+        program: dspy.Module,
+        demos: Sequence[Entry],
+        tasks: Sequence[TaskExample],
+        room: int | None,
+        most: int | None = None,
     ) -> ShownDemos:
         """The demonstrations within the limits for prompts with any of the tasks, and the rest, last first."""
-        count, examples = len(demos[: self.budget.demos][: self.max_demos]), [task.example for task in tasks]
+        count = len(demos[: self.budget.demos][: self.max_demos][:most])
         if self.budget.demo_tokens is not None:
             sizes = (self.tokens(program, entry) for entry in demos[:count])
             count = within(self.budget.demo_tokens, sizes)
-        count = fitting(program, self.names, demos[:count], examples, window) if tasks else 0
+        count = fitting(program, self.names, demos[:count], [task.example for task in tasks], room) if tasks else 0
         return ShownDemos(demos[:count], demos[count:][::-1])
 
-    def show(self, program: dspy.Module, demo_set: DemoSet, tasks: Sequence[TaskExample], window: Window) -> ShownDemos:
+    def show(
+        self,
+        program: dspy.Module,
+        demo_set: DemoSet,
+        tasks: Sequence[TaskExample],
+        room: int | None = None,
+        most: int | None = None,
+    ) -> ShownDemos:
         """Sets what fits; demonstrations chosen per task are set in copies of the program, and their union in it."""
         if demo_set.select is None:
-            shown = self.fit(program, demo_set.demos, tasks, window)
+            shown = self.fit(program, demo_set.demos, tasks, room, most)
             self.set(program, shown.demos)
             return shown
         kept: dict[str, Entry] = {}
@@ -240,7 +298,7 @@ class DemoFitter:
         limits = [limit for limit in (self.budget.context, self.budget.demo_tokens) if limit is not None]
         for task in tasks:
             picks = demo_set.select(task, min(limits, default=None))
-            own = self.fit(program, [pick.entry for pick in picks], [task], window)
+            own = self.fit(program, [pick.entry for pick in picks], [task], room, most)
             kept |= {entry.task_key: entry for entry in own.demos}
             left_out |= {entry.task_key: entry for entry in own.left_out}
             programs[task.key] = copy_program(program)

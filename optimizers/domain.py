@@ -13,7 +13,6 @@ from typing import Any
 import dspy
 
 from optimizers.attempt import Attempt
-from optimizers.filtering import normalized_text, text_length
 from optimizers.held_out import HoldOut
 from optimizers.jsonable import to_jsonable
 
@@ -51,6 +50,17 @@ def text_structures(inputs: Outputs, outputs: Outputs | None) -> frozenset[Hasha
 def score_of(attempt: Attempt) -> float:
     """The default closeness: the score, 0 for none."""
     return attempt.score or 0.0
+
+
+def normalized_text(outputs: Outputs) -> str:
+    """The default grouping key: the text of the output fields, with whitespace normalized."""
+    return "\n".join(f"{name}: {' '.join(str(outputs[name]).split())}" for name in sorted(outputs))
+
+
+def text_length(outputs: Outputs) -> tuple[int, int]:
+    """The default length: non-empty lines, then their characters, over all output fields."""
+    lines = [line.strip() for value in outputs.values() for line in str(value).splitlines()]
+    return sum(map(bool, lines)), sum(map(len, lines))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,6 @@ import dspy
 Claims = Sequence[tuple[dspy.Example, Mapping[str, Any]]]
 """Examples, each with the fields of an answer to it."""
 
-MOST_REFUSED = 32
-"""Answers that were refused that are judged once more: a fixed number, so that a run can be repeated."""
-
 
 @dataclass(frozen=True, slots=True)
 class HeldOutVerdict:

@@ -11,8 +11,6 @@ import enum
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from optimizers.ledger import TokenCount
-
 
 def _text(value: Any) -> Any:
     return to_jsonable(value.value) if isinstance(value, enum.Enum) else str(value)
@@ -22,13 +20,13 @@ def to_jsonable(value: Any, other: Callable[[Any], Any] = _text) -> Any:
     """`value` as dict, list, str, int, float, bool and None.
 
     Pydantic models and dataclasses become dicts, a DSPy example or prediction becomes the dict of its fields, an array
-    becomes a list, and a token count keeps only its non-zero columns. Anything else becomes what `other` returns for
+    becomes a list, and an object with `__jsonable__` what that gives. Anything else becomes what `other` returns for
     it, by default its `str`, or an Enum's value: a record that lacks a detail is better than a run that ends over it.
     """
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, TokenCount):
-        return value.to_dict()
+    if (own := getattr(value, "__jsonable__", None)) is not None and not isinstance(value, type):
+        return own()
     if hasattr(value, "model_dump"):
         try:
             return value.model_dump(mode="json")

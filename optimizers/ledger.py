@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -29,8 +29,7 @@ class TokenCount:
         unpriced: Answered calls without a known price.
         truncated: Completions truncated at the token limit.
         estimated: Those tokens of `prompt` and `completion` that are estimates, as the LM reported none or absurd ones.
-        measured_tokens: Input tokens of all answers whose count the LM reported, cached or not.
-        measured_chars: Characters of the prompts of these.
+        short: Tokens by which the LM's counts of `prompt` and `completion` fall below what their texts can take.
         retried: Those of `failed` after which the request was made again.
     """
 
@@ -46,9 +45,8 @@ class TokenCount:
     unpriced: int = 0
     truncated: int = 0
     estimated: int = 0
-    measured_tokens: int = field(default=0, compare=False)
-    measured_chars: int = field(default=0, compare=False)
     retried: int = 0
+    short: int = 0
 
     @property
     def cached(self) -> int:
@@ -59,6 +57,11 @@ class TokenCount:
     def total(self) -> int:
         """Input and output tokens paid for."""
         return self.prompt + self.completion
+
+    @property
+    def budgeted(self) -> int:
+        """The tokens that budgets count: those paid for, and at least one for 16 characters."""
+        return self.total + self.short
 
     @property
     def input(self) -> int:
@@ -76,6 +79,8 @@ class TokenCount:
     def to_dict(self) -> dict[str, int | float]:
         """The columns that are not zero."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name))}
+
+    __jsonable__ = to_dict
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TokenCount:

@@ -1,343 +1,272 @@
-"""LMs that record their tokens: `metered` copies of the LMs that a program uses, made for one sample.
+"""What requests cost: a DSPy callback counts the tokens, calls and dollars of every one, answered or not.
 
-Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is recorded
-for the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures
-are retried as often as by the original, and nowhere else; a request that waits for its retry occupies no slot; no
-request lasts beyond the run's deadline; every call of a sample has a seed of its own, the same in every run; the
-original and the program are not changed, but for the last requests in the original's history.
+Invariants: a report never discards an answer; each dimension is judged alone: a whole number that the text allows is
+kept, and everything else is estimated from the text and labelled so; what a server reports below what its texts can
+take counts in `short`, which budgets add; an LM's own `price` counts as spent.
 
-A metered LM is its original's class with a mixin, not a wrapper: DSPy accepts an adapter's messages without a warning
-only for the very LM object that the adapter calls, and reads and writes that object's `kwargs`, engine and
-capabilities. Callbacks do not see the price or the cache, and cannot retry.
+An LM may have two attributes that DSPy does not know: `price`, a `Price`, and `count_tokens`, a function of a text.
 """
 
 from __future__ import annotations
 
-import asyncio
-import copy
-import functools
-import random
-import threading
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from itertools import count
-from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import dspy
-from dspy.clients.base_lm import GLOBAL_HISTORY
-from dspy.lm15 import Request
-from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
+from dspy.utils.callback import BaseCallback
 
-from optimizers.call_seeds import CallSeeds
-from optimizers.context_window import as_too_long, request_characters
-from optimizers.deadline import Deadline
-from optimizers.errors import NoAnswerError
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.usage import RequestMeter, no_answer
 
-OTHER = "other"
-"""The name for requests that no predictor of the program made."""
+MOST_COMPLETION = 1_000_000
+"""Output tokens of one answer that can be true: more than any model writes."""
 
-LONGEST_WAIT = 120.0
-"""Seconds that a provider may ask to wait; a request that must wait longer fails at once."""
-
-_jitter = random.Random()
+LONGEST_TOKEN = 16
+"""Characters of a token, at most on average: a text of 1,600 has 100 tokens or more."""
 
 
-class Around(Protocol):
-    """Wraps every request of a metered LM."""
-
-    def __call__(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
-        """The LM's answer.
-
-        Args:
-            ask: Makes the request, retries included; keyword arguments override its settings.
-            request: Its positional and keyword arguments.
-            defaults: The LM's own settings.
-        """
+def estimate_tokens(text: str) -> int:
+    """An estimate where no count is reported: three characters per token, about right for code, too high for prose."""
+    return (len(text) + 2) // 3
 
 
-class RequestSlots(threading.Semaphore):
-    """Requests that may be in flight at a time, over all LMs that share it."""
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of an LM, in dollars per million tokens.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RequestSlots:
-        return self
-
-
-Books = tuple[tuple[Ledger, Callable[[Sequence[Any]], str]], ...]
-"""Where requests are recorded, each with the map from the running modules to a name."""
-
-
-class _Metered:
-    """What a metered LM adds to the class it is mixed into."""
-
-    _books: Books = ()
-    _retries: int
-    _engine_spec: Any
-    _slots: RequestSlots | None
-    _around: Around | None
-    _recent: RecentHistory
-    _seeds: CallSeeds | None
-    _deadline: Deadline | None
-    kwargs: dict[str, Any]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        ask = functools.partial(self._ask, args, {**kwargs, **self._own_seed(args, kwargs)})
-        return self._around(ask, (args, kwargs), self.kwargs) if self._around else ask()
-
-    def _ask(self, args: Any, kwargs: Any, **settings: Any) -> Any:
-        settings = {**kwargs, **settings}
-        request = functools.partial(super().__call__, *args, **settings)  # type: ignore[misc]
-        with self._many_completions() if (settings.get("n") or 1) > 1 else nullcontext():
-            for attempt in count():
-                try:
-                    with self._slots or nullcontext(), self._booked() as meter:
-                        return _accepted(self._deadline.run(request) if self._deadline else request(), meter)
-                except LMError as error:
-                    delay = self._delay(as_too_long(error, request_characters(args, settings)), attempt)
-                    time.sleep(self._deadline.shortened(delay) if self._deadline else delay)
-
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        settings = {**kwargs, **self._own_seed(args, kwargs)}
-        request = functools.partial(super().acall, *args, **settings)  # type: ignore[misc]
-        for attempt in count():
-            try:
-                with self._booked() as meter:
-                    return _accepted(await (self._deadline.arun(request) if self._deadline else request()), meter)
-            except LMError as error:
-                delay = self._delay(as_too_long(error, request_characters(args, settings)), attempt)
-                await asyncio.sleep(self._deadline.shortened(delay) if self._deadline else delay)
-
-    def _own_seed(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, int]:
-        """The seed of a call; none if it has one already, or is explicit about all its settings."""
-        explicit = "seed" in kwargs or "request" in kwargs or (args and isinstance(args[0], Request))
-        return {"seed": self._seeds.next((args, kwargs))} if self._seeds and not explicit else {}
-
-    @contextmanager
-    def _many_completions(self) -> Iterator[None]:
-        """DSPy's native client makes n requests for n completions, where LiteLLM makes one."""
-        engine = self._engine_spec
-        self._engine_spec = "litellm" if isinstance(engine, str) else engine
-        try:
-            yield
-        finally:
-            self._engine_spec = engine
-
-    def _delay(self, error: Exception, attempt: int) -> float:
-        """Seconds before the next attempt; raises `error` if there is none."""
-        if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
-            raise error
-        self._book(TokenCount(retried=1))
-        return _wait(error, attempt)
-
-    def update_history(self, entry: Mapping[str, Any]) -> None:
-        """Passes the entry to the meter, and to the original's history, which keeps the last ones."""
-        dspy.settings.usage_tracker.entry = entry
-        self._recent.add(entry)
-
-    @contextmanager
-    def _booked(self) -> Iterator[RequestMeter]:
-        meter = RequestMeter(self, dspy.settings.usage_tracker)
-        try:
-            with dspy.context(usage_tracker=meter, disable_history=False):
-                yield meter
-        finally:
-            self._book(meter.count())
-
-    def _book(self, tokens: TokenCount) -> None:
-        for ledger, predictor in self._books:
-            ledger.add(predictor(dspy.settings.caller_modules or []), tokens)
-
-
-def _accepted(answer: Any, meter: RequestMeter) -> Any:
-    """The answer; raises `NoAnswerError` if it is paid for, and none."""
-    if meter.entry is not None and (reason := no_answer(meter.entry["response"])):
-        meter.rejected = True
-        raise NoAnswerError(f"no answer: {reason}")
-    return answer
-
-
-def is_transient(error: Exception) -> bool:
-    """Whether the same request may be answered later.
-
-    This includes a reply with status 200 that is truncated or a gateway's page: DSPy raises a plain `LMProviderError`.
+    Attributes:
+        prompt: Input tokens.
+        completion: Output tokens.
+        given: Whether it replaces the cost that DSPy computes, instead of being used where DSPy knows none.
     """
-    return is_retryable_lm_error(error) or (type(error) is LMProviderError and getattr(error, "status", None) == 200)
+
+    prompt: float
+    completion: float
+    given: bool = False
+
+    def of(self, prompt: int, completion: int) -> float:
+        """The dollars for so many tokens."""
+        return (prompt * self.prompt + completion * self.completion) / 1e6
 
 
-def retry_after(error: BaseException | None) -> float | None:
-    """Seconds that the provider asks to wait; None if unspecified. LiteLLM has them in its errors' causes."""
-    while error is not None:
-        own = getattr(error, "retry_after", None)
-        headers = getattr(getattr(error, "response", None), "headers", None)
-        for value in (own, headers.get("retry-after") if headers else None):
-            if value is not None and (seconds := finite_seconds(value)) is not None:
-                return seconds
-        error = error.__cause__ or error.__context__
+class Request:
+    """One request to an LM while it lasts: DSPy's usage tracker, and a caller to whose history the answer is added.
+
+    DSPy reports usage for exactly the paid answers, including those of failed calls; an answer without reported
+    usage is from the response cache.
+    """
+
+    def __init__(self, call_id: str, lm: Any, inputs: Mapping[str, Any]) -> None:
+        self.call_id, self.lm = call_id, lm
+        self.outer = dspy.settings.usage_tracker
+        self.usages: list[Mapping[str, Any]] = []
+        self.history: list[Mapping[str, Any]] = []
+        self._asked = inputs
+        self._context: AbstractContextManager[Any] = dspy.context(
+            usage_tracker=self, caller_modules=[*(dspy.settings.caller_modules or []), self]
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Request:
+        return self  # DSPy copies trackers for its threads
+
+    def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
+        """Takes the usage of a paid answer; the tracker outside, if any, gets it too."""
+        self.usages.append(usage)
+        if self.outer is not None:
+            self.outer.add_usage(lm, usage)
+
+    def start(self) -> None:
+        """From here on DSPy reports to this."""
+        self._context.__enter__()
+
+    def end(self) -> None:
+        """Until here."""
+        self._context.__exit__(None, None, None)
+
+    def count(self, outputs: Any) -> TokenCount:
+        """The tokens and calls, given the answer, or None if there is none."""
+        entry = self.history[-1] if self.history else None
+        if entry is None and outputs is not None:  # the user has switched histories off
+            prompt = self._asked.get("prompt")
+            asked = {"prompt": None if isinstance(prompt, dspy.lm15.Request) else prompt}
+            asked["messages"] = self._asked.get("messages")
+            entry = {**asked, "response": None, "outputs": outputs if isinstance(outputs, list) else [], "cost": None}
+        if entry is None:
+            counts = TokenCount.sum(reported(usage) for usage in self.usages)
+            usd, unpriced = self._cost(None, counts, counts.total > 0)
+            return counts + TokenCount(calls=max(1, len(self.usages)), failed=1, usd=usd, unpriced=unpriced)
+        calls = len(responses(entry["response"]))  # n completions, requested one by one
+        failed = calls if no_answer(entry["response"]) else 0
+        answered = TokenCount(calls=calls, truncated=_truncated(entry["response"]), failed=failed)
+        prompt, output = prompt_text(entry), _output_text(entry)
+        if not self.usages:
+            found = stored(entry, self._count)
+            return answered + TokenCount(
+                cache_hits=calls, cached_prompt=found.prompt, cached_completion=found.completion
+            )
+        # DSPy sums the usage of completions that it requests one by one.
+        counts = TokenCount.sum(_checked(usage, self._count, [prompt] * calls, output) for usage in self.usages)
+        usd, unpriced = self._cost(entry["cost"], counts, True)
+        return answered + counts + TokenCount(usd=usd, unpriced=calls * unpriced)
+
+    @property
+    def _count(self) -> Callable[[str], int]:
+        return getattr(self.lm, "count_tokens", None) or estimate_tokens
+
+    def _cost(self, known: float | None, counts: TokenCount, spent: bool) -> tuple[float, int]:
+        """Dollars, and 1 if they are not known."""
+        price: Price | None = getattr(self.lm, "price", None)
+        if price is not None and (price.given or known is None or counts.estimated):
+            return price.of(counts.prompt, counts.completion), 0
+        return (0.0, int(spent)) if known is None else (known, 0)
+
+
+class Meter(BaseCallback):
+    """Counts requests in a ledger, each under the name that the running modules, the outermost first, are mapped to.
+
+    As a callback of an LM it counts that LM's requests, and its copies'; among DSPy's settings those of every LM. A
+    request that several meters hear of is measured once.
+    """
+
+    def __init__(self, ledger: Ledger, name: Callable[[Sequence[Any]], str]) -> None:
+        self._ledger, self._name = ledger, name
+        self._open: dict[str, tuple[Request, bool]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Meter:
+        return self  # a module that deep-copies its LM still spends from the same purse
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Starts to measure."""
+        running = dspy.settings.usage_tracker
+        if isinstance(running, Request) and running.call_id == call_id:
+            self._open[call_id] = running, False
+            return
+        request = Request(call_id, instance, inputs)
+        request.start()
+        self._open[call_id] = request, True
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """Adds what was measured."""
+        request, own = self._open.pop(call_id)
+        if own:
+            request.end()
+        self.add(request.count(outputs))
+
+    def add(self, count: TokenCount) -> None:
+        """Adds to the ledger under the name of the running modules."""
+        self._ledger.add(self._name(dspy.settings.caller_modules or []), count)
+
+
+@contextmanager
+def metered_all(ledger: Ledger, name: str) -> Iterator[None]:
+    """Counts the requests within the context, of any LM, under a name: those of a metric, such as a judge's."""
+    with dspy.context(callbacks=[*(dspy.settings.callbacks or []), Meter(ledger, lambda callers: name)]):
+        yield
+
+
+def whole(value: Any) -> int | None:
+    """A reported count as a whole number from 0 up; None if it is not one. Some servers send texts or floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return int(number) if math.isfinite(number) and number >= 0 else None
+
+
+def stored(entry: Mapping[str, Any], count: Callable[[str], int] = estimate_tokens) -> TokenCount:
+    """Tokens of an answer from the response cache, as its usage has them, else estimated by `count`."""
+    prompt, output = prompt_text(entry), _output_text(entry)
+    usages = (_part(response, "usage") or {} for response in responses(entry["response"]))
+    return TokenCount.sum(_checked(usage, count, [prompt], output) for usage in usages)
+
+
+def reported(usage: Mapping[str, Any]) -> TokenCount:
+    """Prompt, completion and provider-cached tokens; the names differ between the chat and responses APIs."""
+    details = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details") or {}
+    prompt = whole(_part(usage, "prompt_tokens")) or whole(_part(usage, "input_tokens")) or 0
+    completion = whole(_part(usage, "completion_tokens")) or whole(_part(usage, "output_tokens")) or 0
+    cached = min(whole(_part(details, "cached_tokens")) or 0, prompt)
+    return TokenCount(prompt=prompt, completion=completion, provider_cached=cached)
+
+
+def _checked(usage: Mapping[str, Any], count: Callable[[str], int], prompts: Sequence[str], output: str) -> TokenCount:
+    """The reported tokens of an answer; a dimension that the texts do not allow is estimated."""
+    found = reported(usage)
+    prompt, completion, cached, estimated = found.prompt, found.completion, found.provider_cached, 0
+    length = sum(map(len, prompts))
+    if (prompt == 0) != (length == 0) or prompt > 8 * length + 10_000:
+        prompt, cached = sum(map(count, prompts)), 0
+        estimated += prompt
+    # Reasoning is part of the output and not of the text, but a text takes tokens.
+    if completion > MOST_COMPLETION or (completion == 0 and output):
+        completion = count(output)
+        estimated += completion
+    short = max(0, length // LONGEST_TOKEN - prompt) + max(0, len(output) // LONGEST_TOKEN - completion)
+    return TokenCount(prompt=prompt, completion=completion, provider_cached=cached, estimated=estimated, short=short)
+
+
+def prompt_text(entry: Mapping[str, Any]) -> str:
+    """The text of a request, all messages together."""
+    if entry["messages"]:
+        return "".join(message_text(message) for message in entry["messages"])
+    return str(entry["prompt"] or "")
+
+
+MEDIA = frozenset(
+    {"audio", "document", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video"}
+)
+"""The types of parts of a message that are no text, in DSPy's and in OpenAI's requests."""
+
+MEDIUM = "pic " * 1000
+"""The text that a picture or a recording counts as, since its size is not known before the LM says it: about as many
+tokens as OpenAI (765) and Anthropic (1,334) count for a picture of a megapixel."""
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """The text of a message, also of a message in parts; pictures and the like count as `MEDIUM`."""
+    content = message.get("content")
+    return content if isinstance(content, str) else parts_text(content or ())
+
+
+def parts_text(parts: Iterable[Any]) -> str:
+    """The texts of a message's parts together."""
+    return "".join(MEDIUM if _part(part, "type") in MEDIA else str(_part(part, "text") or "") for part in parts)
+
+
+def _output_text(entry: Mapping[str, Any]) -> str:
+    texts = [output.get("text") if isinstance(output, Mapping) else output for output in entry["outputs"]]
+    return "".join(str(text) for text in texts if text)
+
+
+def no_answer(response: Any) -> str | None:
+    """Why a response cannot be judged, or None: it has no choice, or the provider's filter withheld all."""
+    reasons = []
+    for each in responses(response):
+        data = _part(each, "provider_data")
+        choices = _part(data if isinstance(data, Mapping) else each, "choices")
+        if isinstance(choices, list) and not choices:
+            return "the reply has no choices"
+        reasons += [_part(end, "finish_reason") for end in _part(each, "choices") or [each]]
+    if reasons and all(reason == "content_filter" for reason in reasons):
+        return "the provider's content filter withheld it (finish_reason content_filter)"
     return None
 
 
-def finite_seconds(value: Any) -> float | None:
-    """A value as a finite, non-negative number of seconds; None if it is not one."""
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
+def _truncated(response: Any) -> int:
+    """Number of completions truncated at the token limit."""
+    ends = [end for each in responses(response) for end in _part(each, "choices") or [each]]
+    return sum(_part(end, "finish_reason") == "length" for end in ends)
 
 
-def _wait(error: Exception, attempt: int) -> float:
-    """Seconds before the next attempt: as the provider asks, else doubling; with jitter, to spread requests."""
-    requested = retry_after(error)
-    return requested + _jitter.uniform(0.0, 1.0) if requested is not None else 2.0**attempt * _jitter.uniform(0.5, 1.0)
+def responses(response: Any) -> Sequence[Any]:
+    """The single responses of an answer."""
+    return response if isinstance(response, tuple) else (response,)
 
 
-def mix_in(instance: Any, mixin: type) -> Any:
-    """`instance`, its class replaced by one of its name that `mixin` goes before; its attributes stay."""
-    if not isinstance(instance, mixin):
-        instance.__class__ = _mixed_class(mixin, instance.__class__)
-    return instance
-
-
-@functools.cache
-def _mixed_class(mixin: type, cls: type) -> type:
-    return type(cls.__name__, (mixin, cls), {})
-
-
-def predictor_names(program: dspy.Module) -> dict[Any, str]:
-    """The names of a program's predictors, by `id`, and by what their copies keep, where no two share it.
-
-    Those that DSPy teaches nothing are among them: of a compiled part, and in lists within lists.
-    """
-    named = program.named_predictors()
-    known = {id(predictor) for _, predictor in named}
-    parts = [(name, each) for name, each in program.named_sub_modules(dspy.Predict) if id(each) not in known]
-    named += [(name.removeprefix("self."), each) for name, each in parts if "candidate_programs" not in name]
-    kept = Counter(mark for _, predictor in named for mark in _kept_by_copies(predictor))
-    alone = {mark: name for name, predictor in named for mark in _kept_by_copies(predictor) if kept[mark] == 1}
-    return alone | {id(predictor): name for name, predictor in named}
-
-
-def _kept_by_copies(predictor: dspy.Predict) -> tuple[Any, ...]:
-    """The random name that DSPy gives each predictor, and its signature."""
-    return predictor.stage, id(predictor.signature)
-
-
-def name_of(module: Any, names: Mapping[Any, str]) -> str | None:
-    """The name of a predictor, or of one that it is a copy of, such as `dspy.BestOfN` makes for every attempt."""
-    marks = (id(module), *(_kept_by_copies(module) if isinstance(module, dspy.Predict) else ()))
-    return next((names[mark] for mark in marks if mark in names), None)
-
-
-def innermost_predictor(callers: Sequence[Any], names: Mapping[Any, str]) -> str:
-    """The name of the innermost running module that has one."""
-    return next((name for module in reversed(callers) if (name := name_of(module, names))), OTHER)
-
-
-def metered(
-    lm: Any,
-    ledger: Ledger,
-    predictor: Callable[[Sequence[Any]], str],
-    slots: RequestSlots | None = None,
-    around: Around | None = None,
-    seeds: CallSeeds | None = None,
-    deadline: Deadline | None = None,
-    **config: Any,
-) -> Any:
-    """A copy of `lm` with `config` as its settings that records its requests in `ledger`.
-
-    Args:
-        lm: The LM.
-        ledger: Records the requests.
-        predictor: Maps the running modules, the outermost first, to the predictor that made a request.
-        slots: Held by a request while it is in flight; None: no limit.
-        around: Wraps every request, such as the sample's membership in a batch of completions.
-        seeds: The seeds of the sample's calls, which all its LMs share; None: those of the settings.
-        deadline: When requests end, answered or not; None: never.
-        config: Settings of the copy.
-    """
-    twin = lm.copy(num_retries=0, **config)
-    if not isinstance(lm, _Metered):
-        mix_in(twin, _Metered)._retries = getattr(lm, "num_retries", 0)
-        twin._recent = RecentHistory(lm)
-    twin._books = ((ledger, predictor), *twin._books)  # a run within a run is paid by both
-    twin._slots, twin._around, twin._seeds, twin._deadline = slots, around, seeds, deadline
-    return twin
-
-
-def held_lms(program: dspy.Module) -> list[Any]:
-    """The LMs that predictors of the program are bound to, or that its modules hold."""
-    found: list[Any] = []
-    replace_lms(program, found.append)
-    return found
-
-
-def metered_adapter(meter: Callable[[Any], Any]) -> Any:
-    """The adapter in use, or a copy whose own LMs are metered, such as the extraction model of `TwoStepAdapter`."""
-    adapter = dspy.settings.adapter
-    own = {name: lm for name, lm in vars(adapter).items() if isinstance(lm, dspy.BaseLM)} if adapter else {}
-    if not own:
-        return adapter
-    twin = copy.copy(adapter)
-    vars(twin).update({name: meter(lm) for name, lm in own.items()})
-    return twin
-
-
-def replace_lms(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
-    """A copy of a program in which every LM is replaced by what `replace` returns for it.
-
-    Only modules, and the lists, tuples and dicts in them, are copied; everything else is shared.
-    """
-    seen = {} if seen is None else seen
-    if id(value) in seen:
-        return seen[id(value)]
-    if isinstance(value, dspy.BaseLM):
-        seen[id(value)] = replace(value)
-    elif isinstance(value, dspy.Module):
-        seen[id(value)] = twin = copy.copy(value)
-        twin.callbacks = value.callbacks
-        for name, part in vars(value).items():
-            if name not in ("history", "callbacks"):
-                setattr(twin, name, replace_lms(part, replace, seen))
-    elif type(value) in (list, tuple):
-        seen[id(value)] = type(value)(replace_lms(item, replace, seen) for item in value)
-    elif type(value) is dict:
-        seen[id(value)] = {key: replace_lms(item, replace, seen) for key, item in value.items()}
-    else:
-        return value
-    return seen[id(value)]
-
-
-KEPT = 100
-"""Entries that a history keeps of the requests through copies of its LM."""
-
-_lock = threading.Lock()
-_global: deque[Any] = deque()
-_of_lms: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
-
-
-class RecentHistory:
-    """Keeps the last requests of copies of an LM in its history, and in DSPy's global one."""
-
-    def __init__(self, lm: dspy.BaseLM) -> None:
-        self._lm = lm
-        self._most = 0 if dspy.settings.disable_history else min(KEPT, dspy.settings.max_history_size)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RecentHistory:
-        return self  # copies of a copy count too
-
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """Adds an entry, and removes the oldest one added here if they are too many."""
-        if not self._most:
-            return
-        with _lock:
-            for own, history in ((_global, GLOBAL_HISTORY), (_of_lms.setdefault(self._lm, deque()), self._lm.history)):
-                own.append(entry)
-                history.append(entry)
-                while len(own) > self._most:
-                    oldest = own.popleft()
-                    if (place := next((at for at, each in enumerate(history) if each is oldest), None)) is not None:
-                        del history[place]  # users clear histories
+def _part(value: Any, name: str) -> Any:
+    """An attribute of DSPy's own responses, or a key of those from the cache."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

@@ -6,7 +6,6 @@ this package wherever it is loaded.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,11 +14,12 @@ from typing import Any
 
 import dspy
 
+from optimizers.attempt import TaskExample
 from optimizers.demonstrations import copy_program, demo_tokens, set_demos
 from optimizers.domain import Domain
 from optimizers.experience import Entry, Experience
-from optimizers.metering import mix_in, name_of, predictor_names, replace_lms
-from optimizers.sampling import TaskExample
+from optimizers.predictors import name_of, predictor_names, replace_lms
+from optimizers.requests import extended
 from optimizers.strategies.coverage import DemoPool
 from optimizers.typed_fields import ProgramTypes
 
@@ -101,7 +101,7 @@ class PerQuery(dspy.Module):
         """
         twin: dspy.Module = replace_lms(self.program, lambda lm: lm)
         set_demos(twin, self._names, self.choose(**inputs))
-        adapter = mix_in(copy.copy(dspy.settings.adapter or dspy.ChatAdapter()), _Showing)
+        adapter = extended(dspy.settings.adapter or dspy.ChatAdapter(), _Showing)
         adapter._names = predictor_names(self.program)
         adapter._chosen = {name: predictor.demos for name, predictor in twin.named_predictors()}
         return adapter

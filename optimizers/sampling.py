@@ -9,12 +9,12 @@ requested again.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import dspy
 from dspy.utils.exceptions import (
@@ -25,28 +25,17 @@ from dspy.utils.exceptions import (
     LMConfigurationError,
     LMUnsupportedModelError,
 )
+from pydantic import Field
 
-from optimizers.arguments import checked_count, checked_temperatures, checked_type
-from optimizers.attempt import Attempt
-from optimizers.call_metric import Metric, checked_metric, read_verdict, recording_judge, resolved
-from optimizers.call_seeds import CallSeeds, derive_seed
+from optimizers.arguments import Temperatures, validated
+from optimizers.attempt import Attempt, TaskExample
+from optimizers.call_metric import JUDGE, Metric, checked_metric, read_verdict, resolved
 from optimizers.call_trace import TRACE_CALLS, CallTrace, copied_fields, recorded_calls
-from optimizers.completion_batches import BatchMember, CompletionBatches
-from optimizers.context_window import Window, stated
-from optimizers.deadline import Deadline
 from optimizers.errors import MetricError, UnavailableError, one_line
 from optimizers.ledger import Ledger
-from optimizers.metering import (
-    RequestSlots,
-    held_lms,
-    innermost_predictor,
-    metered,
-    metered_adapter,
-    predictor_names,
-    replace_lms,
-)
-from optimizers.missing_fields import fields_of, lacks_fields, last_answer
-from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
+from optimizers.metering import metered_all
+from optimizers.predictors import held_lms, innermost_predictor, predictor_names, replace_lms
+from optimizers.requests import Batch, CallSeeds, Deadline, derive_seed, sampled, sampled_adapter
 from optimizers.temperatures import temperature_of
 from optimizers.typed_fields import ProgramTypes
 
@@ -59,14 +48,14 @@ FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelEr
 """Errors after which every further request would fail too."""
 
 
-@dataclass(frozen=True, slots=True)
+@validated
 class Sampling:
     """How many samples of each task, at which temperatures.
 
     Attributes:
         num_samples: Samples per task and temperature.
         temperatures: Sampling temperatures.
-        threads: Requests in flight at a time.
+        threads: Samples in flight at a time.
         seed: Determines, together with a sample's place in the run, the seed that the LM gets.
 
     Raises:
@@ -74,25 +63,10 @@ class Sampling:
         ValueError: There are no samples, or a temperature is negative or given twice.
     """
 
-    num_samples: int = 64
-    temperatures: tuple[float, ...] = (0.4, 0.7, 1.0)
-    threads: int = 8
+    num_samples: Annotated[int, Field(ge=1)] = 64
+    temperatures: Temperatures = (0.4, 0.7, 1.0)
+    threads: Annotated[int, Field(ge=1)] = 8
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        checked_count("num_samples", self.num_samples)
-        checked_count("threads", self.threads)
-        checked_type("seed", self.seed, int, "a whole number")
-        object.__setattr__(self, "temperatures", checked_temperatures(self.temperatures))
-
-
-@dataclass(frozen=True, slots=True)
-class TaskExample:
-    """One example to solve: its index in its set, its name, and the example itself."""
-
-    index: int
-    key: str
-    example: dspy.Example = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +80,10 @@ class SampleSpec:
     seed: int
 
 
+Job = tuple[SampleSpec, ...]
+"""Samples of one task and temperature that share their first request; a single one where an LM gives one answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleResult:
     """A sample's attempt, and the exception that left it without an answer, if any."""
@@ -116,36 +94,43 @@ class SampleResult:
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """How a sample's requests are made and recorded; without `batches` it makes all of them itself."""
+    """How a sample's requests are made and counted."""
 
     ledger: Ledger
-    slots: RequestSlots
-    batches: CompletionBatches | None
     deadline: Deadline | None
+    batch: Batch | None
 
 
-class _Sampled:
-    """A program and the settings shared by all its samples."""
+class _Prepared:
+    """A program, and what all its samples share."""
 
-    def __init__(self, program: dspy.Module, window: Window) -> None:
+    def __init__(self, program: dspy.Module) -> None:
         self.program, self.names, self.has_own_lms = program, predictor_names(program), bool(held_lms(program))
         self.demos = demo_count(program)
-        self._window, self._fewer = window, dict[int, _Sampled]()
+        self._half: _Prepared | None = None
 
-    def fewer(self, refusal: Exception, example: dspy.Example) -> _Sampled:
-        """The same with fewer demonstrations: as few as a refusal's numbers require, else three quarters of them."""
-        limit, excess = stated(refusal)
-        longest = partial(longest_prompt, self.program, [example])
-        goal = (limit - self._window.reserve) / self._window.per_character
-        if excess:
-            goal = longest(self.demos) - excess / self._window.per_character
-        exact = bool(limit) and longest(0) <= goal  # else the numbers mean something else, or nothing fits
-        count = self.demos - (1 if exact else max(1, self.demos // 4))
-        while exact and longest(count) > goal:
-            count -= 1
-        if count not in self._fewer:
-            self._fewer[count] = _Sampled(with_fewer_demos(self.program, count), self._window)
-        return self._fewer[count]
+    def half(self) -> _Prepared:
+        """The same with half of the demonstrations, the first ones."""
+        if self._half is None:
+            self._half = _Prepared(with_fewer_demos(self.program, self.demos // 2))
+        return self._half
+
+
+def demo_count(program: dspy.Module) -> int:
+    """The number of demonstrations of the predictor that has the most."""
+    return max((len(predictor.demos) for predictor in program.predictors()), default=0)
+
+
+def with_fewer_demos(program: dspy.Module, most: int) -> dspy.Module:
+    """A copy of a program whose predictors have `most` demonstrations, the first ones, and no part of a solution."""
+    twin = replace_lms(program, lambda lm: lm)
+    for predictor in twin.predictors():
+        demos = list(predictor.demos)
+        predictor.demos = demos[:most]
+        cut = getattr(demos[most], "_solution", None) if len(demos) > most else None
+        while cut is not None and predictor.demos and getattr(predictor.demos[-1], "_solution", None) == cut:
+            predictor.demos.pop()
+    return twin
 
 
 class Sampler:
@@ -174,38 +159,30 @@ class Sampler:
         self.failure_score, self.judged = failure_score, checked_metric(metric, traced=threshold == 1.0)
         self._choose_calls = TRACE_CALLS[trace_calls]
         self._journal, self._last, self._warned_of_none = journal, 0, False
-        self._kept: dict[Any, Attempt] = {}
+        self._batched = True
         self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
         for number, attempt in enumerate(journal):
-            checked_type(f"resume[{number}]", attempt, Attempt, "an optimizers.Attempt")
+            if not isinstance(attempt, Attempt):
+                raise TypeError(f"resume[{number}]: expected an optimizers.Attempt, found {type(attempt).__name__}")
             self._places[hash(_place(attempt, attempt.task_key))] = number
             self._last = max(self._last, attempt.iteration)
 
-    @property
-    def batch_size(self) -> int:
-        """Samples of a task and temperature in one request: the `n` of the LM."""
-        lm = dspy.settings.lm
-        return min(getattr(lm, "kwargs", {}).get("n") or 1, self.sampling.num_samples)
-
-    @property
-    def in_flight(self) -> int:
-        """Samples running at a time, enough for `threads` requests in flight although a batch shares one."""
-        return self.sampling.threads * self.batch_size
-
-    def samples(self, iteration: int, tasks: Sequence[TaskExample]) -> Iterator[SampleSpec]:
+    def jobs(self, iteration: int, tasks: Sequence[TaskExample]) -> Iterator[Job]:
         """An iteration's samples, turn by turn over all tasks, so that an interrupted one treats all tasks alike.
 
-        A turn is a batch, or as many samples as an LM says that share its cache: its attribute `in_a_row`.
+        A turn is a batch, the `n` of the LM, or as many samples as an LM says that share its cache: its `in_a_row`.
         """
-        together = self.batch_size if self.batch_size > 1 else getattr(dspy.settings.lm, "in_a_row", 1)
-        return self._samples(iteration, tasks, together)
-
-    def _samples(self, iteration: int, tasks: Sequence[TaskExample], size: int) -> Iterator[SampleSpec]:
-        for start in range(0, self.sampling.num_samples, size):
-            for task in tasks:
-                for temperature in self.sampling.temperatures:
-                    for sample in range(start, min(start + size, self.sampling.num_samples)):
-                        yield self._spec(iteration, task, temperature, sample)
+        lm, most = dspy.settings.lm, self.sampling.num_samples
+        several = isinstance(getattr(lm, "engine", None), str) and getattr(lm, "kwargs", {}).get("n")
+        batch = min(several or 1, most)
+        turn = batch if batch > 1 else getattr(lm, "in_a_row", 1)
+        specs = (
+            tuple(self._spec(iteration, task, temperature, sample) for sample in range(start, min(start + turn, most)))
+            for start in range(0, most, turn)
+            for task in tasks
+            for temperature in self.sampling.temperatures
+        )
+        return specs if batch > 1 else ((spec,) for job in specs for spec in job)
 
     def _spec(self, iteration: int, task: TaskExample, temperature: float, sample: int) -> SampleSpec:
         seed = derive_seed(self.sampling.seed, iteration, task.key, temperature, sample)
@@ -217,88 +194,82 @@ class Sampler:
         taught: Sequence[str] = (),
         own_programs: Mapping[str, dspy.Module] | None = None,
         deadline: Deadline | None = None,
-        window: Window | None = None,
-        *,
-        batched: bool = True,
-    ) -> Callable[[SampleSpec], SampleResult]:
-        """The function that makes a sample; safe to call from several threads.
+    ) -> Callable[[Job], list[SampleResult]]:
+        """The function that makes the samples of a job; safe to call from several threads.
 
         Args:
             program: The program.
             taught: Names of the predictors with recorded calls, which become demonstrations.
             own_programs: Copies of the program for tasks that are shown demonstrations of their own, by task key.
             deadline: When requests end, answered or not.
-            window: Known facts about the LM's context window.
-            batched: Whether samples share requests, if the LM is set to give several completions.
         """
-        window = window or Window.of(dspy.settings.lm, None)
-        slots, batches = RequestSlots(self.sampling.threads), CompletionBatches(self.batch_size if batched else 1)
-        shared, types = _Sampled(program, window), ProgramTypes(program)
-        own = {key: _Sampled(each, window) for key, each in (own_programs or {}).items()}
+        shared, types = _Prepared(program), ProgramTypes(program)
+        own = {key: _Prepared(each) for key, each in (own_programs or {}).items()}
 
-        def work(spec: SampleSpec) -> SampleResult:
-            earlier = self._earlier(spec)
-            if earlier is not None and self._stands(earlier):
-                return SampleResult(types.attempt(replace(earlier, task=spec.task.index)))
-            ledger = Ledger()
-            ledger.merge(earlier.tokens if earlier else {})
-            terms = _Terms(ledger, slots, batches, deadline)
-            return self._fitting(own.get(spec.task.key, shared), spec, terms, taught)
+        def work(job: Job) -> list[SampleResult]:
+            batch, results = self._batch(job), list[SampleResult]()
+            for place, spec in enumerate(job):
+                earlier = self._earlier(spec)
+                if earlier is not None and (not earlier.failed or 0 <= earlier.iteration < self._last):
+                    results.append(SampleResult(types.attempt(replace(earlier, task=spec.task.index))))
+                    continue
+                ledger = Ledger()
+                ledger.merge(earlier.tokens if earlier else {})
+                if batch:
+                    batch.begin(place)
+                prepared = own.get(spec.task.key, shared)
+                results.append(self._fitting(prepared, spec, _Terms(ledger, deadline, batch), taught))
+            return results
 
         return work
 
-    def keep(self, attempt: Attempt) -> None:
-        """Makes an attempt that of its sample, which is not requested again."""
-        self._kept[_place(attempt, attempt.task_key)] = attempt
+    def _batch(self, job: Job) -> Batch | None:
+        if len(job) == 1 or not self._batched:
+            return None
+        # A resumed run requests whole batches, with the same text: the response cache may have them.
+        rollout = _lm_config(job[0], job[0].temperature).get("rollout_id")
+        return Batch({"n": len(job), "seed": None, "rollout_id": rollout}, partial(self._refuse_batches, len(job)))
 
-    def _fitting(self, sampled: _Sampled, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
-        """A sample; made again with fewer demonstrations as long as the LM refuses its prompt as too long."""
-        most, refusals = sampled.demos, list[Exception]()
-        result = self._sample(sampled, spec, terms, taught)
-        while isinstance(result.failure, ContextWindowExceededError):
-            refusals.append(result.failure)
-            if not sampled.demos:
-                break
-            sampled, terms = sampled.fewer(result.failure, spec.task.example), replace(terms, batches=None)
-            result = self._sample(sampled, spec, terms, taught)
-        if not refusals:
-            return result
-        refused = [size for each in refusals if (size := getattr(each, "characters", 0))]
-        windows = [limit for each in refusals if (limit := stated(each)[0])]
-        shortest, window = min(refused, default=0), min(windows, default=0)
-        left_out = most - sampled.demos
-        return replace(result, attempt=replace(result.attempt, left_out=left_out, refused=shortest, window=window))
+    def _refuse_batches(self, n: int, error: Exception) -> None:
+        known, self._batched = not self._batched, False
+        if not known:
+            logger.warning("the LM does not accept n=%d; every sample now makes its own request: %s", n, error)
 
-    def _sample(self, sampled: _Sampled, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
-        twin_names: dict[Any, str] = {}
-        named = partial(innermost_predictor, names=twin_names)
+    def _fitting(self, prepared: _Prepared, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
+        """A sample; made again with half of the demonstrations as long as the LM refuses its prompt as too long."""
+        most, result = prepared.demos, self._sample(prepared, spec, terms, taught)
+        while isinstance(result.failure, ContextWindowExceededError) and prepared.demos:
+            prepared, terms = prepared.half(), replace(terms, batch=None)
+            result = self._sample(prepared, spec, terms, taught)
+        return replace(result, attempt=replace(result.attempt, left_out=most - prepared.demos))
+
+    def _sample(self, prepared: _Prepared, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
+        names: dict[Any, str] = {}
+        counted = partial(
+            sampled, ledger=terms.ledger, name=partial(innermost_predictor, names=names), deadline=terms.deadline
+        )
         seeds = CallSeeds(spec.seed)
 
-        def meter(lm: Any, member: BatchMember | None = None, **config: Any) -> Any:
-            own = lm is not dspy.settings.lm
-            config = _lm_config(spec, temperature_of(lm, spec.temperature, own)) | config
-            return metered(lm, terms.ledger, named, terms.slots, member, seeds, terms.deadline, **config)
+        def own(lm: Any, **options: Any) -> Any:
+            temperature = temperature_of(lm, spec.temperature, lm is not dspy.settings.lm)
+            return counted(lm, seeds=seeds, **_lm_config(spec, temperature), **options)
 
-        twin = replace_lms(sampled.program, meter) if sampled.has_own_lms else sampled.program
-        twin_names.update(predictor_names(twin) if sampled.has_own_lms else sampled.names)
+        twin = replace_lms(prepared.program, own) if prepared.has_own_lms else prepared.program
+        names.update(predictor_names(twin) if prepared.has_own_lms else prepared.names)
         lm, trace = dspy.settings.lm, CallTrace()
-        adapter = metered_adapter(lambda own: metered(own, terms.ledger, named, terms.slots, deadline=terms.deadline))
-        with (
-            self._membership(terms.batches, spec) as member,
-            # Even if a user has switched off DSPy's own traces.
-            dspy.context(
-                lm=lm and meter(lm, member, n=None),
-                adapter=adapter,
-                trace=trace,
-                max_trace_size=LONGEST_TRACE,
-                allow_tool_async_sync_conversion=True,  # else an agent sees every call of an async tool fail
-            ),
+        # Even if a user has switched off DSPy's own traces.
+        with dspy.context(
+            lm=lm and own(lm, batch=terms.batch, n=None),
+            adapter=sampled_adapter(counted),
+            trace=trace,
+            max_trace_size=LONGEST_TRACE,
+            allow_tool_async_sync_conversion=True,  # else an agent sees every call of an async tool fail
         ):
             result, prediction = self._ask(twin, spec, trace)
         # A metric may change the prediction that it judges.
         made = [(caller, inputs, dict(each.items())) for caller, inputs, each in trace] if taught else []
         if prediction is not None:
-            with recording_judge(terms.ledger):
+            with metered_all(terms.ledger, JUDGE), dspy.context(caller_modules=[], trace=[]):
                 result = self._judge(result.attempt, twin, spec, prediction, trace)
         attempt = replace(result.attempt, tokens=terms.ledger.counts)
         if result.failure is not None:
@@ -306,40 +277,14 @@ class Sampler:
         if taught and attempt.passed:
             known = {**dict(spec.task.example.inputs().items()), **attempt.outputs}
             choose = partial(self._choose_calls, seed=spec.seed)
-            attempt = replace(attempt, calls=recorded_calls(made, twin_names, sampled.program, taught, known, choose))
+            attempt = replace(attempt, calls=recorded_calls(made, names, prepared.program, taught, known, choose))
         return SampleResult(attempt)
 
     def _earlier(self, spec: SampleSpec) -> Attempt | None:
         place = _place(spec, spec.task.key)
-        if place in self._kept:
-            return self._kept[place]
         number = self._places.get(hash(place))
         earlier = None if number is None else self._journal[number]
         return earlier if earlier and _place(earlier, earlier.task_key) == place else None
-
-    def _stands(self, earlier: Attempt) -> bool:
-        return not earlier.failed or 0 <= earlier.iteration < self._last
-
-    @contextmanager
-    def _membership(self, batches: CompletionBatches | None, spec: SampleSpec) -> Iterator[BatchMember | None]:
-        """A sample's membership in its batch, whose members are those without an answer in the journal."""
-        if batches is None:
-            yield None
-            return
-        start = spec.sample - spec.sample % batches.size
-        places = range(start, min(start + batches.size, self.sampling.num_samples))
-        specs = [self._spec(spec.iteration, spec.task, spec.temperature, sample) for sample in places]
-        known = map(self._earlier, specs)
-        members = [place for place, earlier in enumerate(known) if earlier is None or not self._stands(earlier)]
-        # A resumed run requests whole batches, with the same text: the response cache may have them.
-        rollout = _lm_config(specs[0], spec.temperature).get("rollout_id")
-        settings = {"n": len(specs), "seed": None, "rollout_id": rollout}
-        member = batches.join((spec.task.key, spec.temperature, start), members, spec.sample - start, settings)
-        try:
-            yield member
-        finally:
-            if member:
-                member.leave()
 
     def _ask(self, program: dspy.Module, spec: SampleSpec, trace: CallTrace) -> tuple[SampleResult, Any]:
         """Runs the program; the prediction is None where there is none to judge."""
@@ -354,8 +299,8 @@ class Sampler:
             return SampleResult(attempt), None
         except Exception as error:  # data; too many of them end the run, and the last is the reason
             failed = Attempt(*place, seconds=time.perf_counter() - start, error=one_line(error))
-            if lacks_fields(error, program, trace):
-                return SampleResult(replace(failed, text=last_answer(trace), score=0.0)), None
+            if _lacks_fields(error, program, trace):
+                return SampleResult(replace(failed, text=_last_answer(trace), score=0.0)), None
             return SampleResult(failed, error), None
         return SampleResult(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
 
@@ -369,8 +314,8 @@ class Sampler:
             score, feedback = read_verdict(verdict)
         except Exception as error:  # as with the program: data
             failed = replace(attempt, error=f"metric: {one_line(error)}", metric_seconds=time.perf_counter() - start)
-            if lacks_fields(error, program, trace, prediction):
-                return SampleResult(replace(failed, text=last_answer(trace), score=0.0))
+            if _lacks_fields(error, program, trace, prediction):
+                return SampleResult(replace(failed, text=_last_answer(trace), score=0.0))
             return SampleResult(failed, MetricError.of(error, place))
         if verdict is None and not self._warned_of_none:
             self._warned_of_none = True
@@ -384,6 +329,36 @@ def call_of(program: dspy.Module) -> Callable[..., Any]:
     """The method that runs a program: its `forward`, or its `aforward` if it has no other."""
     synchronous = hasattr(type(program), "forward") or not hasattr(type(program), "aforward")
     return program if synchronous else program.acall  # type: ignore[no-any-return]
+
+
+def fields_of(result: Any) -> dict[str, Any]:
+    """The fields of a program's result; a value that has none is one itself, `prediction`; None is a `TypeError`."""
+    if result is None:
+        raise TypeError("the program gave None, expected a dspy.Prediction")
+    return dict(result.items()) if isinstance(result, dspy.Example | Mapping) else {"prediction": result}
+
+
+def _lacks_fields(error: BaseException, program: Any, calls: Sequence[Any], prediction: Any = None) -> bool:
+    """Whether an exception of the program or the metric is due to an output field that the LM left out.
+
+    It names an output field of the program that the prediction does not have; or it is about a None, which adapters
+    fill in for such a field, and some output field of a call, or of the program, is None.
+    """
+    if isinstance(error, AttributeError | KeyError) and isinstance(prediction, dspy.Example):
+        fields = {name for predictor in program.predictors() for name in predictor.signature.output_fields}
+        found = re.search(r"attribute '(\w+)'", str(error))
+        name = str(error.args[0]) if isinstance(error, KeyError) and error.args else (found[1] if found else None)
+        if name in fields and name not in prediction:
+            return True
+    if not isinstance(error, AttributeError | TypeError) or "NoneType" not in str(error):
+        return False
+    answers = [outputs for *_, outputs in calls] + ([] if prediction is None else [fields_of(prediction)])
+    return any(value is None for outputs in answers for _, value in outputs.items())
+
+
+def _last_answer(calls: Sequence[Any]) -> str:
+    """The output fields of the last call, as a text."""
+    return str(dict(calls[-1][2].items())) if calls else ""
 
 
 def _place(sample: SampleSpec | Attempt, task_key: str) -> tuple[int, str, float, int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,16 +19,16 @@ from dataclasses import dataclass
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
-from optimizers.attempt import Attempt
+from optimizers.attempt import Attempt, TaskExample
 from optimizers.budget import Budget, Spending
-from optimizers.context_window import Window
-from optimizers.deadline import DeadlineReached
+from optimizers.call_metric import JUDGE
 from optimizers.errors import MetricError, RunStopped, SampleError, TemperatureError, UnavailableError, one_line
-from optimizers.iteration_counts import IterationCounts
-from optimizers.metering import is_transient
+from optimizers.experience import TaskCount
+from optimizers.ledger import Ledger, TokenCount
 from optimizers.observer import BaseObserver, InFlight, Observer
 from optimizers.pool import Pool
-from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec, TaskExample
+from optimizers.requests import DeadlineReached, is_transient
+from optimizers.sampling import FATAL, Job, Sampler, SampleResult, Sampling
 from optimizers.temperatures import ONLY, refused
 
 PATIENCE = 5.0
@@ -43,29 +44,99 @@ CANCELLED: ContextVar[threading.Event | None] = ContextVar("CANCELLED", default=
 """Set from elsewhere, it interrupts the loops of the context."""
 
 
+class IterationCounts:
+    """Counts of samples, independent of the order in which they finish.
+
+    Attributes:
+        places: The place of each sample in the order of the algorithm: by task, temperature, sample.
+        failures: Number of samples at which the program or the metric failed.
+        unknown: Number of samples whose verdict is unknown.
+        seconds: Time spent in the program, in seconds, summed over samples.
+        metric_seconds: Time spent in the metric, in seconds, summed over samples.
+    """
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.places = array("Q")
+        self.failures = self.unknown = 0
+        self.seconds = self.metric_seconds = 0.0
+        self._sampling = sampling
+        self._temperatures = {temperature: place for place, temperature in enumerate(sampling.temperatures)}
+        self._scored: Counter[tuple[int, float]] = Counter()
+        self._passed: Counter[tuple[int, float]] = Counter()
+        self._ledger = Ledger()
+        self._spent: dict[int, TokenCount] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Counts one sample."""
+        key = attempt.task, attempt.temperature
+        of_task = attempt.task * len(self._temperatures) + self._temperatures[attempt.temperature]
+        self.places.append(of_task * self._sampling.num_samples + attempt.sample)
+        self.failures += attempt.failed
+        self.unknown += attempt.unknown
+        self.seconds += attempt.seconds
+        self.metric_seconds += attempt.metric_seconds
+        self._scored[key] += attempt.scored
+        self._passed[key] += attempt.passed
+        self._ledger.merge(attempt.tokens)
+        own = (count for name, count in attempt.tokens.items() if name != JUDGE)
+        self._spent[attempt.task] = TokenCount.sum((self.spent(attempt.task), *own))
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return len(self.places)
+
+    @property
+    def tokens(self) -> dict[str, TokenCount]:
+        """Tokens, per predictor."""
+        return self._ledger.counts
+
+    def spent(self, task: int) -> TokenCount:
+        """Tokens of the task with this index, all predictors together, without those of the metric."""
+        return self._spent.get(task, TokenCount())
+
+    def counts(self, task: TaskExample) -> list[TaskCount]:
+        """A task's counts at every temperature; unscored attempts count in neither number."""
+        keys = [(task.index, temperature) for temperature in self._temperatures]
+        return [TaskCount(task.key, key[1], self._passed[key], self._scored[key]) for key in keys]
+
+    def scored_at(self, temperature: float) -> int:
+        """Number of scored samples at a temperature, of all tasks together."""
+        return sum(count for (_, at), count in self._scored.items() if at == temperature)
+
+    def pooled(self, task: TaskExample) -> tuple[int, int]:
+        """A task's correct and scored samples at all temperatures together."""
+        counts = self.counts(task)
+        return sum(count.successes for count in counts), sum(count.samples for count in counts)
+
+    def best(self, task: TaskExample) -> TaskCount:
+        """The count with the highest rate; the first of equals."""
+        return max(self.counts(task), key=lambda count: count.successes / count.samples if count.samples else -1.0)
+
+
 class _Started:
     """The samples in flight, and when each started; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._since: dict[SampleSpec, float] = {}
+        self._since: dict[Job, float] = {}
 
     @contextmanager
-    def running(self, spec: SampleSpec) -> Iterator[None]:
-        """The sample is in flight within the context."""
+    def running(self, job: Job) -> Iterator[None]:
+        """The job is in flight within the context."""
         with self._lock:
-            self._since[spec] = time.monotonic()
+            self._since[job] = time.monotonic()
         try:
             yield
         finally:
             with self._lock:
-                del self._since[spec]
+                del self._since[job]
 
     def samples(self) -> tuple[InFlight, ...]:
         """The samples in flight, the earliest first."""
         now = time.monotonic()
         with self._lock:
-            return tuple(InFlight(spec.task.key, now - since) for spec, since in self._since.items())
+            return tuple(InFlight(job[0].task.key, now - since) for job, since in self._since.items())
 
 
 @dataclass(frozen=True)
@@ -86,14 +157,13 @@ class SamplingLoop:
     take: Callable[[Attempt], None]
     unanswered: Collection[str] = ()
     max_errors: int | None = None
-    window: Window | None = None
     in_flight: Callable[[tuple[InFlight, ...]], None] = lambda samples: None
     worked: bool = False
 
     def run(
         self,
         program: dspy.Module,
-        specs: Iterable[SampleSpec],
+        jobs: Iterable[Job],
         counts: IterationCounts,
         total: int,
         taught: Sequence[str] = (),
@@ -101,17 +171,17 @@ class SamplingLoop:
     ) -> RunStopped | None:
         """Samples; returns why it ended early, or None.
 
-        `specs` may omit samples that are no longer needed, of `total` at most; `take` keeps their `counts`. `taught`
+        `jobs` may omit samples that are no longer needed, of `total` at most; `take` keeps their `counts`. `taught`
         and `own_programs` are as for `Sampler.worker`.
         """
-        worker = self.sampler.worker(program, taught, own_programs, self.spending.deadline, self.window)
+        worker = self.sampler.worker(program, taught, own_programs, self.spending.deadline)
         started = _Started()
 
-        def work(spec: SampleSpec) -> SampleResult:
-            with started.running(spec):
-                return worker(spec)
+        def work(job: Job) -> list[SampleResult]:
+            with started.running(job):
+                return worker(job)
 
-        pool = Pool(work, specs, min(self.sampler.in_flight, total), tick=TICK)  # starts within the `try`
+        pool = Pool(work, jobs, min(self.sampler.sampling.threads, total), tick=TICK)  # starts within the `try`
         stop: RunStopped | None = None
         try:
             with pool.interruptible():
@@ -128,16 +198,16 @@ class SamplingLoop:
         return stop
 
     def _take_all(
-        self, pool: Pool[SampleSpec, SampleResult], counts: IterationCounts, total: int, started: _Started
+        self, pool: Pool[Job, list[SampleResult]], counts: IterationCounts, total: int, started: _Started
     ) -> RunStopped | None:
         """Takes results until the pool is empty; stops it when the loop must end."""
         stop, excused, own, worked = None, 0, 0, self.worked
-        for result in pool:
+        for results in pool:
             if (cancelled := CANCELLED.get()) is not None and cancelled.is_set():
                 cancelled.clear()  # once, so that samples in flight are still taken
                 raise KeyboardInterrupt
             failure = None
-            if result is not None:
+            for result in results or ():
                 self.take(result.attempt)
                 failure = _named(result, counts)
                 worked |= not (result.failure or result.attempt.error)
@@ -145,8 +215,11 @@ class SamplingLoop:
                     excused += 1
                 else:
                     own += self.max_errors is None and _of_own_code(result.failure)
+                stop = stop or self._reason(failure, counts, excused + own * worked, total)
             self.in_flight(started.samples())
-            if stop is None and (stop := self._reason(failure, counts, excused + own * worked, total)):
+            if stop is None:
+                stop = self._reason(failure, counts, excused + own * worked, total)
+            if stop is not None:
                 pool.stop()
             if self.spending.overdue:
                 pool.stop(PATIENCE)
@@ -277,10 +350,10 @@ def sample_until_solved(
             if right[attempt.task_key] == MOST_RIGHT or suffices(attempt):
                 solved.add(attempt.task_key)
 
-    specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
+    jobs = (job for job in sampler.jobs(0, tasks) if job[0].task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
     loop = SamplingLoop(sampler, spending, take, in_flight=watch.in_flight)
-    stop = loop.run(program, specs, counts, total, own_programs=own_programs)
+    stop = loop.run(program, jobs, counts, total, own_programs=own_programs)
     if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
         raise cause from cause.__cause__
     order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}

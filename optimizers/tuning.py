@@ -8,25 +8,23 @@ answer to the optimizer's own request that cannot be parsed, on which it would f
 
 from __future__ import annotations
 
-import copy
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from optimizers.budget import SMALLEST_BASE
-from optimizers.call_metric import read_verdict, recording_judge
-from optimizers.call_seeds import derive_seed
-from optimizers.deadline import DeadlineReached
+from optimizers.budget import SMALLEST_BASE, Spending
+from optimizers.call_metric import JUDGE, read_verdict
 from optimizers.errors import MetricError, RunStopped, one_line
-from optimizers.metering import OTHER, innermost_predictor, metered, mix_in, predictor_names
-from optimizers.run import Run
-from optimizers.sampling import FATAL
-from optimizers.usage import PaidUsages
+from optimizers.ledger import Ledger
+from optimizers.metering import metered_all
+from optimizers.predictors import OTHER, innermost_predictor, predictor_names
+from optimizers.requests import DeadlineReached, derive_seed, extended, sampled
+from optimizers.sampling import FATAL, Sampler
 
 MAX_PAID_ANSWERS = 3
 """The number of paid answers to one of the optimizer's own requests before it may fail on one that cannot be parsed."""
@@ -50,8 +48,9 @@ class OptimizerAborted(BaseException):
 class Tuning:
     """The LM, the adapter and the metric for an optimizer within a run, which records all its requests as overhead."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, program: dspy.Module, sampler: Sampler, spending: Spending, max_errors: int | None) -> None:
+        self.threshold = sampler.threshold
+        self._program, self._sampler, self._spending, self._max_errors = program, sampler, spending, max_errors
         self._asked: Counter[str] = Counter()
         self._finished = self._failed = self._verdicts = self._unjudged = 0
         self._lm = dspy.settings.lm
@@ -59,18 +58,12 @@ class Tuning:
 
     def lm(self, lm: Any) -> Any:
         """A copy of `lm` to tune with; copies that DSPy makes of it for other settings count too."""
-        return metered(
-            lm,
-            self._run.spending.overhead,
-            self._predictor,
-            around=self._request,
-            deadline=self._run.spending.deadline,
-            n=None,
-        )
+        overhead, deadline = self._spending.overhead, self._spending.deadline
+        return sampled(lm, overhead, self._predictor, seeds=self, deadline=deadline, n=None)
 
     def adapter(self) -> Any:
         """A copy of the adapter in use that repeats the request if it cannot parse the answer."""
-        twin = mix_in(copy.copy(dspy.settings.adapter or dspy.ChatAdapter()), _Repeating)
+        twin = extended(dspy.settings.adapter or dspy.ChatAdapter(), _Repeating)
         twin._tuning = self
         return twin
 
@@ -89,13 +82,16 @@ class Tuning:
         """The metric's score, and everything else it returned as `feedback` in words."""
         score, details = self._verdict(gold, pred, trace)
         words = details.get("feedback") or "; ".join(f"{name}: {value}" for name, value in details.items() if value)
-        right = score >= self._run.sampler.threshold
+        right = score >= self.threshold
         return dspy.Prediction(score=score, feedback=str(words) or ("This is right." if right else "This is wrong."))
 
     def _verdict(self, example: dspy.Example, prediction: Any, trace: Any) -> tuple[float, dict[str, Any]]:
         try:
-            with dspy.context(lm=self._lm), recording_judge(self._run.spending.overhead):
-                score, details = read_verdict(self._run.sampler.judged(example, prediction, trace))
+            with (
+                dspy.context(lm=self._lm, caller_modules=[], trace=[]),
+                metered_all(self._spending.overhead, JUDGE),
+            ):
+                score, details = read_verdict(self._sampler.judged(example, prediction, trace))
         except Exception as error:
             failure = MetricError.of(error, "")
             with self._lock:
@@ -109,31 +105,20 @@ class Tuning:
             self._verdicts += 1
         return score or 0.0, details  # DSPy's optimizers know no answer that is unscored
 
-    def _request(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
-        """Makes a request of the optimizer, or of the student within it; see `metering.Around`."""
-        seed = self._next_seed(*request, defaults)
-        try:
-            answer = ask(**({} if "seed" in request[1] else {"seed": seed}))
-        except DeadlineReached as error:
-            raise OptimizerAborted(
-                RunStopped("budget", f"budget reached: {self._run.spending.reached() or 'the time'}")
-            ) from error
-        except LMError as error:
-            self._done(error)
-            raise
-        self._done()
-        return answer
-
-    def _next_seed(self, *request: Any) -> int:
-        if reached := self._run.spending.reached():
+    def next(self, request: Any, settings: Mapping[str, Any], explicit: bool) -> int:
+        """The seed of a request, by how often it was made before; none is made once a limit is reached."""
+        if reached := self._spending.reached():
             raise OptimizerAborted(RunStopped("budget", f"budget reached: {reached}"))
-        text = json.dumps(request, default=str)
+        text = json.dumps([*request, settings], default=str)
         with self._lock:
             self._asked[text] += 1
-            return derive_seed("tuning", self._run.sampler.sampling.seed, text, self._asked[text])
+            return derive_seed("tuning", self._sampler.sampling.seed, text, self._asked[text])
 
-    def _done(self, error: LMError | None = None) -> None:
+    def answered(self, error: LMError | None = None) -> None:
         """Counts an answer, or a failure."""
+        if isinstance(error, DeadlineReached):
+            reached = self._spending.reached() or "the time"
+            raise OptimizerAborted(RunStopped("budget", f"budget reached: {reached}")) from error
         with self._lock:
             self._finished += 1
             self._failed += error is not None
@@ -144,9 +129,9 @@ class Tuning:
             raise OptimizerAborted(RunStopped("failed", message, error if never else None)) from error
 
     def _too_many(self, failed: int, done: int) -> bool:
-        if self._run.max_errors is None:
-            return self._run.budget.too_many_failures(failed, done, SMALLEST_BASE)
-        return failed >= self._run.max_errors
+        if self._max_errors is None:
+            return self._spending.budget.too_many_failures(failed, done, SMALLEST_BASE)
+        return failed >= self._max_errors
 
     @property
     def reflecting(self) -> bool:
@@ -154,7 +139,7 @@ class Tuning:
         return self._predictor(dspy.settings.caller_modules or []) == OTHER
 
     def _predictor(self, callers: Sequence[Any]) -> str:
-        outermost = next((module for module in callers if _is_like(module, self._run.program)), None)
+        outermost = next((module for module in callers if _is_like(module, self._program)), None)
         return OTHER if outermost is None else innermost_predictor(callers, predictor_names(outermost))
 
 
@@ -174,12 +159,14 @@ class _Repeating:
     _tuning: Tuning
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        paid, answers = PaidUsages(dspy.settings.usage_tracker), 0
+        if not self._tuning.reflecting:
+            return super().__call__(*args, **kwargs)  # type: ignore[misc]
+        made = Ledger()
         while True:
-            answers += 1
             try:
-                with dspy.context(usage_tracker=paid):
+                with metered_all(made, OTHER):
                     return super().__call__(*args, **kwargs)  # type: ignore[misc]
             except AdapterParseError:
-                if not self._tuning.reflecting or len(paid.usages) >= MAX_PAID_ANSWERS or answers >= MAX_ANSWERS:
+                calls, cached = made.total.calls, made.total.cache_hits
+                if calls - cached >= MAX_PAID_ANSWERS or calls >= MAX_ANSWERS:
                     raise

@@ -6,15 +6,15 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 from dspy.signatures.signature import SignatureMeta
 from pydantic import TypeAdapter
 
 from optimizers.attempt import Attempt, Calls
-from optimizers.experience import Entry
 
+T = TypeVar("T")
 Types = Mapping[str, Any]
 """Annotations by field; plain texts are omitted."""
 
@@ -60,9 +60,10 @@ class ProgramTypes:
             for name, value in with_types(fields, types).items()
         }
 
-    def entry(self, entry: Entry) -> Entry:
+    def entry(self, entry: T) -> T:
         """The entry, its answer's fields with their types."""
-        return replace(entry, outputs=self.outputs(entry.outputs), calls=self.calls(entry.calls))
+        found: Any = entry
+        return replace(found, outputs=self.outputs(found.outputs), calls=self.calls(found.calls))  # type: ignore[no-any-return]
 
     def attempt(self, attempt: Attempt) -> Attempt:
         """The attempt, its fields with their types."""

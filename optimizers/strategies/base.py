@@ -1,14 +1,22 @@
-"""The contract between a run and its selection strategy, which chooses the next demonstrations."""
+"""The contract between a run and its selection strategy, which chooses the next demonstrations; the paper's cycles.
+
+Levels of difficulty, the selection function β (paper, Section 3.2): they are disjoint and hold all of D; d_j grows with
+j and the last d_j is D; entries of one rate share a level; the order within D is kept among entries of one rate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, count
 from typing import Any, Protocol, runtime_checkable
 
+from optimizers.attempt import TaskExample
 from optimizers.domain import Domain
 from optimizers.experience import Entry, IterationResult
-from optimizers.sampling import TaskExample
+from optimizers.requests import derive_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +119,83 @@ class Selection(Protocol):
 
         A validation set chooses among them; without one, the default is taken.
         """
+
+
+def stratify(entries: Iterable[Entry], granularity: int) -> list[list[Entry]]:
+    """β(D, m): the levels of D, hardest first, each by ascending success rate.
+
+    D, sorted by rate, is cut into m runs as even as possible; the first runs take the surplus. The rate of a run's
+    last entry is its boundary. Level j then takes every entry with a rate in (boundary j-1, boundary j], which
+    moves ties to the harder level and may leave a level empty. Fewer entries than m give fewer levels.
+
+    Args:
+        entries: D, in task order, which breaks ties between equal rates.
+        granularity: The number of levels m, at least 1.
+
+    Raises:
+        ValueError: `granularity` is less than 1.
+    """
+    if granularity < 1:
+        raise ValueError(f"granularity is a number of levels, at least 1, not {granularity}")
+    ranked = hardest_first(entries)
+    if not ranked:
+        return []
+    runs = min(granularity, len(ranked))
+    size, surplus = divmod(len(ranked), runs)
+    ends = accumulate(size + (run < surplus) for run in range(runs))
+    boundaries = [ranked[end - 1].rate for end in ends]
+    levels: list[list[Entry]] = [[] for _ in boundaries]
+    for entry in ranked:
+        levels[next(j for j, boundary in enumerate(boundaries) if entry.rate <= boundary)].append(entry)
+    return levels
+
+
+def cumulative(levels: Sequence[Sequence[Entry]]) -> list[list[Entry]]:
+    """d_0, d_1, …: the unions of levels 0..j, in the order of the levels (Algorithm 1, line 6)."""
+    return [[entry for level in levels[: j + 1] for entry in level] for j in range(len(levels))]
+
+
+def hardest_first(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries by ascending success rate; those of one rate keep their order."""
+    return sorted(entries, key=lambda entry: entry.rate)
+
+
+UNAIDED = "None"
+"""Label of a pass without demonstrations, as in the paper's Figure 7."""
+
+
+class Cycles(ABC):
+    """A pass without demonstrations, then cycles over the sets that `order` makes of D.
+
+    A cycle starts over from the first set once an iteration solves something. It ends the run when its last set solves
+    nothing. Repeated sets are sampled again, which doubles the samples for the hard tasks.
+    """
+
+    @abstractmethod
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
+        """The sets of D, which is in task order and not empty, in the order to try them."""
+
+    @abstractmethod
+    def level_label(self, level: int) -> str:
+        """The name of the set with this index; without `_`."""
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`."""
+        if not progress.entries:
+            yield DemoSet(UNAIDED)
+        for cycle in count(1 + max((result.cycle for result in progress.iterations), default=0)):
+            for demo_set in self._cycle(progress, cycle):
+                yield demo_set
+                if progress.iterations[-1].learned:
+                    break
+            else:  # the last set solved nothing, or D is empty
+                return
+
+    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+        """See `Selection.candidates`: the sets of the next cycle."""
+        return self._cycle(progress, 1 + max((result.cycle for result in progress.iterations), default=0))
+
+    def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:
+        entries = list(progress.entries.values())
+        sets = self.order(entries, random.Random(derive_seed("selection", progress.seed, cycle))) if entries else []
+        return [DemoSet(f"{self.level_label(j)}_{cycle}", demos, j, cycle) for j, demos in enumerate(sets)]

@@ -14,12 +14,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from optimizers.attempt import TaskExample
 from optimizers.domain import Domain
 from optimizers.experience import Entry, Experience
-from optimizers.sampling import TaskExample
-from optimizers.strategies.base import DemoSet, Pick, Progress
-from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import hardest_first
+from optimizers.strategies.base import Cycles, DemoSet, Pick, Progress, hardest_first
 
 Structures = frozenset[Hashable]
 Misses = Mapping[str, Mapping[str, Any]]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from optimizers.experience import Entry
-from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import hardest_first
+from optimizers.strategies.base import Cycles, hardest_first
 
 
 class Everything(Cycles):

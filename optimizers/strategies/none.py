@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from optimizers.strategies.base import DemoSet, Progress
-from optimizers.strategies.cycles import UNAIDED
+from optimizers.strategies.base import UNAIDED, DemoSet, Progress
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from optimizers.experience import Entry
-from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import cumulative, stratify
+from optimizers.strategies.base import Cycles, cumulative, stratify
 
 
 @dataclass(frozen=True)

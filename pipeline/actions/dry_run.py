@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from optimizers import Price
-from optimizers.usage import message_text
+from optimizers.metering import message_text
 from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import TURNS
 from pipeline.base.choices import is_embedded

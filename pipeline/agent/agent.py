@@ -21,10 +21,9 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from optimizers import Budget
-from optimizers.context_window import Window
+from optimizers.attempt import TaskExample
 from optimizers.demonstrations import DemoFitter, ShownDemos, set_demos
-from optimizers.metering import replace_lms
-from optimizers.sampling import TaskExample
+from optimizers.predictors import replace_lms
 from optimizers.strategies.base import DemoSet
 from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.domain import examples, language_domain
@@ -183,7 +182,7 @@ class Agent(dspy.Module):
             impl, repairs = self._refined(task, impl)
         return dspy.Prediction(impl=impl, proposal=proposal, repairs=repairs, **proposed)
 
-    def shown(self, tasks: Sequence[Task], budget: Budget | None = None, window: Window | None = None) -> ShownDemos:
+    def shown(self, tasks: Sequence[Task], budget: Budget | None = None, room: int | None = None) -> ShownDemos:
         """What the pool has for each task, within limits: a copy of the agent that shows it, and why it was chosen.
 
         No task is shown a solution of its own name.
@@ -199,7 +198,7 @@ class Agent(dspy.Module):
             fitter = DemoFitter(names, budget or Budget())
             chooser = self.pool.chooser(language_domain(self.language), partial(fitter.tokens, plain))
             demo_set = DemoSet(self.pool.name, select=chooser.for_task)
-            return fitter.show(plain, demo_set, queries, window or Window())
+            return fitter.show(plain, demo_set, queries, room)
 
     def bare(self) -> Agent:
         """A copy that shows nothing, and has nothing to choose from."""

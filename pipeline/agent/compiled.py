@@ -96,22 +96,6 @@ class SavedPredictor(_Saved):
     instructions: Lines
 
 
-class SavedNeeds(_Saved):
-    """The size of the program's longest request, as measured with the LM of its compilation.
-
-    Attributes:
-        characters: The prompt with the longest of the tasks that the program was compiled on.
-        prompt_tokens: The same in tokens.
-        answer_tokens: The limit of an answer; 0 for none.
-        context: The LM's context window in tokens, prompt and answer together; None if it is not known.
-    """
-
-    characters: int = Field(ge=1, le=_MOST_TOKENS)
-    prompt_tokens: int = Field(ge=1, le=_MOST_TOKENS)
-    answer_tokens: int = Field(ge=0, le=_MOST_TOKENS)
-    context: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
-
-
 class SavedLanguage(_Saved):
     """The language of a program, if it is not the default, and its version when the program was compiled."""
 
@@ -137,7 +121,6 @@ class SavedProgram(_Saved):
     prompt: PromptKind = "full"
     language: SavedLanguage | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    needs: SavedNeeds | None = None
     pool: SavedPool | None = None
     predictors: dict[str, SavedPredictor]
 
@@ -146,7 +129,6 @@ def save_program(
     program: Agent,
     path: str | Path,
     metadata: Mapping[str, Any] | None = None,
-    needs: SavedNeeds | None = None,
 ) -> None:
     """Writes a program to a file, atomically; an existing file is replaced.
 
@@ -165,7 +147,6 @@ def save_program(
         prompt=program.prompt,
         language=SavedLanguage.of(program.language),
         metadata=dict(metadata or {}),
-        needs=needs,
         pool=None if program.pool is None else _saved_pool(program, program.pool),
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )

@@ -54,7 +54,8 @@ def counts_as_text(tokens: TokenCount) -> str:
     """Tokens and dollars for people."""
     cost = "" if tokens.cost is None else f", {tokens.cost:.2f} USD"
     estimated = f" ({tokens.estimated:,} estimated, as the LM did not report them)" if tokens.estimated else ""
-    return f"{tokens.prompt:,} in, {tokens.completion:,} out{estimated}{cost}"
+    short = f"; impossible counts: {tokens.short:,} fewer than these texts take" if tokens.short else ""
+    return f"{tokens.prompt:,} in, {tokens.completion:,} out{estimated}{short}{cost}"
 
 
 def print_summary(result: JobResult) -> None:
@@ -72,7 +73,6 @@ def print_summary(result: JobResult) -> None:
         rerun = f"--optimizer none --match-tokens {result.run_id[:8]}"
         print_lines(stdout, f"to measure the gain from demonstrations, run the command again with {rerun}")
     solved, total = len(experience.solved), len(experience.tasks)
-    tokens = TokenCount.sum(experience.tokens.values())
     refused, taught = result.refused, len(experience.taught)
     unknown = sum(iteration.unknown for iteration in experience.iterations)
     print_lines(
@@ -84,7 +84,7 @@ def print_summary(result: JobResult) -> None:
         *_subtask_lines(experience),
         *([f"unknown  {counted(unknown, 'answer')} without a verdict, not counted"] if unknown else []),
         *_held_out_lines(experience),
-        f"tokens   {counts_as_text(tokens)}",
+        f"tokens   {counts_as_text(TokenCount.sum(experience.tokens.values()))}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
         f"record   run {result.run_name!r}; view it with: python -m pipeline.ui",
     )

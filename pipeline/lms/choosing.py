@@ -8,7 +8,7 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.metering import metered
+from optimizers.requests import sampled
 from signatures.choices import ChoiceKind, choice_settings, chosen
 
 _OFFERED: tuple[ChoiceKind, ...] = ("grammar", "structured_outputs", "regex")
@@ -30,7 +30,7 @@ def find_choice_kind(lm: dspy.LM) -> tuple[ChoiceKind, TokenCount]:
         LMError: The LM can't be used.
     """
     ledger = Ledger()
-    twin = metered(lm.copy(cache=False), ledger, lambda callers: "probe", temperature=0.0, n=None)
+    twin = sampled(lm.copy(cache=False), ledger, lambda callers: "probe", temperature=0.0, n=None)
     own_server, provider = bool(lm.kwargs.get("api_base")), lm.model.partition("/")[0]
     if own_server and provider not in _OLLAMA:
         together: dict[str, Any] = {}

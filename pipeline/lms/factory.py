@@ -14,10 +14,9 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 
 from optimizers import NoAnswerError, TemperatureError, TokenCount
-from optimizers.deadline import Deadline, DeadlineReached
 from optimizers.errors import one_line
 from optimizers.ledger import Ledger
-from optimizers.metering import metered
+from optimizers.requests import Deadline, DeadlineReached, sampled
 from optimizers.temperatures import ONLY, refused, temperature_of
 from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
@@ -167,7 +166,7 @@ def _ask(lm: dspy.LM, ledger: Ledger, temperature: float) -> None:
     timeout = min(PROBE_SECONDS, lm.kwargs.get("timeout", PROBE_SECONDS))
     settings = {"temperature": temperature_of(lm, temperature, own=False), "timeout": timeout, "n": None}
     deadline = Deadline(time.monotonic() + PROBE_SECONDS + 5.0)  # a server may send a byte now and then
-    twin = metered(lm.copy(cache=False, num_retries=0), ledger, lambda callers: "probe", deadline=deadline, **settings)
+    twin = sampled(lm.copy(cache=False, num_retries=0), ledger, lambda callers: "probe", deadline=deadline, **settings)
     try:
         twin("Reply with the word: ready", **bound, seed=0)
     except DeadlineReached:

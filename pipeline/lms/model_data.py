@@ -21,8 +21,8 @@ from urllib.error import URLError
 
 from dspy.utils.exceptions import LMError
 
-from optimizers.deadline import Deadline
-from optimizers.usage import Price, estimate_tokens, whole
+from optimizers.metering import Price, estimate_tokens, whole
+from optimizers.requests import Deadline
 
 SECONDS = 10.0
 """How long a server may take to list its models."""

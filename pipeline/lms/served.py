@@ -22,7 +22,7 @@ import dspy
 from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import CacheConfig
 
-from optimizers.usage import whole
+from optimizers.metering import whole
 from pipeline.lms.repetition import ADDED, Reply, streamed
 
 MOST_REDIRECTS = 5

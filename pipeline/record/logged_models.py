@@ -22,7 +22,7 @@ import cloudpickle
 import dspy
 
 from optimizers.errors import one_line
-from optimizers.metering import replace_lms
+from optimizers.predictors import replace_lms
 from pipeline.base.redaction import without_secrets
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import dspy
 
-from optimizers.usage import message_text
+from optimizers.metering import message_text
 from pipeline.base.addresses import registered_name
 
 logger = logging.getLogger(__name__)

@@ -15,15 +15,12 @@ from typing import Any
 import dspy
 
 from optimizers import Experience, Observer, TokenCount
-from optimizers import registry as optimizers
-from optimizers.baselines import Baseline
-from optimizers.context_window import Window
+from optimizers.baselines import Baseline, get
 from optimizers.domain import Divide, Division
 from optimizers.held_out import HoldOut
-from optimizers.prompt_sizes import longest_prompt
 from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import demonstrated_predictors
-from pipeline.agent.compiled import SavedNeeds, save_program
+from pipeline.agent.compiled import save_program
 from pipeline.agent.domain import examples, language_domain
 from pipeline.base.choices import RESAMPLE, ProposerKind
 from pipeline.base.config import RunConfig, SamplingConfig
@@ -147,7 +144,7 @@ class CompileJob:
         origin |= {"settings": experience.settings, **({"fallen": fallen} if fallen else {})}
         try:
             with dspy.context(lm=self.lms.solving):
-                save_program(compiled, program, origin, self._needs(compiled))
+                save_program(compiled, program, origin)
         except UsageError as error:
             raise RecordError(str(error)) from error
         with dspy.context(adapter=YAMLAdapter()):
@@ -159,21 +156,9 @@ class CompileJob:
             proposer_asked(self.request.config),
         )  # fmt: skip
 
-    def _needs(self, compiled: Any) -> SavedNeeds | None:
-        """What the program's longest request takes, by the LM's own counts; None if there are none."""
-        window = Window.of(self.lms.solving, self.request.config.context, *compiled.experience.tokens.values())
-        with dspy.context(adapter=YAMLAdapter()):
-            characters = longest_prompt(compiled, examples(self.request.tasks))
-        if not window.ratio:
-            return None
-        tokens = window.prompt_tokens(characters)
-        return SavedNeeds(
-            characters=characters, prompt_tokens=tokens, answer_tokens=window.reserve, context=window.tokens
-        )
-
     def _compile(self, observers: list[Observer]) -> Any:
         request, config = self.request, self.request.config
-        kind, extra = optimizers.get(config.optimizer), dict[str, Any]()
+        kind, extra = get(config.optimizer), dict[str, Any]()
         if config.optimizer == "adaptive":
             extra = {"selection": config.selection}
         if config.optimizer == "none":

@@ -17,16 +17,14 @@ from optimizers import (
     OptimizerError,
     Price,
     TemperatureError,
-    TokenCount,
     temperatures,
 )
-from optimizers.context_window import Window
-from optimizers.demonstrations import ShownDemos
+from optimizers.demonstrations import ShownDemos, prompt_room, trimmed
 from optimizers.errors import UnavailableError, one_line
-from optimizers.prompt_sizes import demo_count, trimmed
+from optimizers.sampling import demo_count
 from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
-from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
+from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import examples, language_domain
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, ProposerKind, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
@@ -67,7 +65,6 @@ class ProgramSession:
     lm: dspy.LM
     config: ProgramConfig
     threads: int
-    needs: SavedNeeds | None = None
     refused: Sequence[Refusal] = ()
 
 
@@ -95,8 +92,7 @@ def open_program(
     gate = Gate(workers or LocalWorkers(), tell)
     gate.agent(agent, config.program)
     require_proposing(config.proposer, lm.model)
-    needs = compiled.needs if compiled else None
-    return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), needs, gate.refused)
+    return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), gate.refused)
 
 
 @dataclass(frozen=True)
@@ -117,19 +113,17 @@ class Fitted:
 def fitted(session: ProgramSession, tasks: Sequence[Task]) -> Fitted:
     """The agent with the demonstrations that fit the LM's context window.
 
-    All tasks are shown those that fit with any of them, or, from the agent's pool, each its own. How many tokens a
-    character takes is known from the LM that the program was compiled with.
+    All tasks are shown those that fit with any of them, or, from the agent's pool, each its own.
     """
-    agent, config, needs = session.agent, session.config, session.needs
-    tokens, characters = (needs.prompt_tokens, needs.characters) if needs else (0, 0)
-    window = Window.of(session.lm, config.context, TokenCount(measured_tokens=tokens, measured_chars=characters))
+    agent, config = session.agent, session.config
+    room = prompt_room(session.lm, config.context)
     notes = [temperature_note(session.lm.model)]
     if agent.pool:
-        shown, many = agent.shown(tasks, budget(config), window), counted(len(agent.pool.entries), "solved task")
+        shown, many = agent.shown(tasks, budget(config), room), counted(len(agent.pool.entries), "solved task")
         notes.append(f"each task is shown its own choice of {many}")
         return Fitted(agent.bare(), "; ".join(filter(None, notes)), agent.pool, shown)
-    with dspy.context(adapter=YAMLAdapter()):
-        fit: Any = trimmed(agent, examples(tasks), window, config.max_demos)
+    with dspy.context(lm=session.lm, adapter=YAMLAdapter()):
+        fit: Any = trimmed(agent, examples(tasks), room, config.max_demos)
     most, kept = demo_count(agent), demo_count(fit)
     if kept < most:
         cause = "--max-demos" if kept == config.max_demos else f"the context window of {config.context:,} tokens"

@@ -19,7 +19,8 @@ import dspy
 import pytest
 
 from optimizers import Attempt
-from optimizers.sampling import Sampler, SampleSpec, Sampling, TaskExample
+from optimizers.attempt import TaskExample
+from optimizers.sampling import Sampler, SampleSpec, Sampling
 from pipeline.base.outputs import ProgramVerdict
 from pipeline.verification import notes
 from pipeline.verification.isolation import processes
@@ -315,7 +316,7 @@ def test_an_unscored_attempt_is_neither_right_nor_wrong() -> None:
 
     def attempt(sampler: Sampler) -> Attempt:
         task = TaskExample(0, "t", dspy.Example(x=1).with_inputs("x"))
-        return sampler.worker(Fixed())(SampleSpec(1, task, 0.7, 0, 1)).attempt
+        return sampler.worker(Fixed())((SampleSpec(1, task, 0.7, 0, 1),))[0].attempt
 
     sampler = Sampler(metric, Sampling(num_samples=1, temperatures=(0.7,)))
     unscored, scored = attempt(sampler), attempt(sampler)

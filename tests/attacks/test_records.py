@@ -102,10 +102,9 @@ def test_an_experience_with_junk_is_one_message(attack: str, tmp_path: Path, mon
 PROGRAMS: dict[str, Callable[[str], str]] = {
     "repairs without end": lambda text: text.replace('"refine": 0', '"refine": 1000000'),
     "a key that occurs twice": lambda text: text.replace('"refine": 0', '"refine": 0, "refine": 0'),
-    "numbers beyond all": lambda text: text.replace('"needs": null', f'"needs": {NEEDS % ("9" * 300)}'),
-    "numbers below zero": lambda text: text.replace('"needs": null', f'"needs": {NEEDS % "-1"}'),
+    "numbers beyond all": lambda text: text.replace('"refine": 0', f'"refine": {"9" * 300}'),
+    "numbers below zero": lambda text: text.replace('"refine": 0', '"refine": -1'),
 }
-NEEDS = '{"characters": 1, "prompt_tokens": 1, "answer_tokens": %s}'
 
 
 @pytest.mark.parametrize("attack", PROGRAMS)
@@ -113,7 +112,7 @@ def test_a_compiled_program_asks_for_what_can_be(attack: str, tmp_path: Path) ->
     """Each repair is a request that its user pays for; the control is read."""
     save_program(Agent("none", prompts={"proposer": "Propose."}), path := tmp_path / "p.json")
     text = path.read_text()
-    control = text.replace('"refine": 0', '"refine": 3').replace('"needs": null', f'"needs": {NEEDS % "1"}')
+    control = text.replace('"refine": 0', '"refine": 3')
     assert parse_program(control, "p.json").refine == 3
     assert PROGRAMS[attack](text) != text
     with pytest.raises(UsageError, match=r"^p\.json: "):

@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that failed are repeated at once."""
-    monkeypatch.setattr("optimizers.metering._wait", lambda error, attempt: 0.0)
+    monkeypatch.setattr("optimizers.requests._wait", lambda error, attempt: 0.0)

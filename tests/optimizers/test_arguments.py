@@ -12,8 +12,10 @@ import dspy
 import numpy as np
 import pytest
 
-from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, OptimizerError, UnknownOptimizerError, registry
-from optimizers.arguments import checked_temperatures, named_examples
+from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, OptimizerError, UnknownOptimizerError
+from optimizers import baselines as registry
+from optimizers.arguments import named_examples
+from optimizers.sampling import Sampling
 from tests.support.scripted_program import ScriptedEngine, Solver, by_task, is_right, learn, tasks
 
 
@@ -35,19 +37,21 @@ def compile_tasks(trainset: list[Any], **options: Any) -> tuple[dspy.Module | No
     ("options", "message"),
     [
         ({"metric": None}, "metric: expected a function of an example and a prediction, found NoneType"),
-        ({"num_samples": 2.5}, "num_samples: expected a whole number, found 2.5"),
-        ({"num_samples": True}, "num_samples: expected a whole number, found True"),
-        ({"threads": "8"}, "threads: expected a whole number, found '8'"),
-        ({"granularity": 1.5}, "granularity: expected a whole number, found 1.5"),
-        ({"seed": "a"}, "seed: expected a whole number, found str"),
-        ({"temperatures": 0.7}, "temperatures: expected a sequence of numbers, such as (0.4, 0.7), found 0.7"),
-        ({"temperatures": ["0.7"]}, "temperatures: expected numbers, found '0.7'"),
-        ({"temperatures": (float("nan"),)}, "temperatures are one or more numbers from 0 up, not (nan,)"),
-        ({"budget": {"tokens": 5}}, "budget: expected an optimizers.Budget, found dict"),
-        ({"domain": "step"}, "domain: expected an optimizers.Domain, found str"),
-        ({"compiling": {"experience": "run 1"}}, "experience: expected an optimizers.Experience, found str"),
+        ({"num_samples": 2.5}, "num_samples: expected a valid integer, found 2.5"),
+        ({"num_samples": True}, "num_samples: expected a valid integer, found True"),
+        ({"num_samples": 0}, "num_samples: expected greater than or equal to 1, found 0"),
+        ({"threads": "8"}, "threads: expected a valid integer, found '8'"),
+        ({"granularity": 1.5}, "granularity: expected a valid integer, found 1.5"),
+        ({"seed": "a"}, "seed: expected a valid integer, found 'a'"),
+        ({"temperatures": 0.7}, "temperatures: expected a valid tuple, found 0.7"),
+        ({"temperatures": ["0.7"]}, "temperatures: expected a valid number, found '0.7'"),
+        ({"temperatures": (float("nan"),)}, "temperatures: expected a finite number, found nan"),
+        ({"temperatures": (0.7, 0.7)}, "temperatures: a temperature is given twice, found (0.7, 0.7)"),
+        ({"budget": {"tokens": 5}}, "budget: expected an instance of Budget, found {'tokens': 5}"),
+        ({"domain": "step"}, "domain: expected an instance of Domain, found 'step'"),
+        ({"compiling": {"experience": "run 1"}}, "experience: expected an instance of Experience, found 'run 1'"),
         ({"compiling": {"resume": "abc"}}, "resume[0]: expected an optimizers.Attempt, found str"),
-        ({"compiling": {"resume": 3}}, "resume: expected the attempts of a run, found int"),
+        ({"compiling": {"resume": 3}}, "resume: expected an instance of Sequence, found 3"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_named(options, message):
@@ -56,9 +60,9 @@ def test_arguments_of_the_wrong_kind_are_named(options, message):
 
 
 def test_limits_of_a_budget_are_numbers():
-    with pytest.raises(TypeError, match="budget: tokens: expected a number, found '5'"):
+    with pytest.raises(TypeError, match="tokens: expected a valid integer, found '5'"):
         Budget(tokens="5")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="usd is nan"):
+    with pytest.raises(ValueError, match="usd: expected"):
         Budget(usd=float("nan"))
 
 
@@ -83,7 +87,7 @@ def test_examples_that_do_not_go_together_are_named_by_their_places(trainset, me
 
 
 def test_temperatures_may_come_from_an_array():
-    assert checked_temperatures(np.array([0.5, 1.0], dtype=np.float32)) == (0.5, 1.0)
+    assert Sampling(temperatures=np.array([0.5, 1.0], dtype=np.float32)).temperatures == (0.5, 1.0)  # type: ignore[arg-type]
 
 
 def test_other_inputs_than_the_first_example_s_are_reported(caplog):

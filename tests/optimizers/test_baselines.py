@@ -14,11 +14,12 @@ import dspy
 import numpy as np
 import pytest
 
-from optimizers import OptimizerError, SinglePass, TokenCount, registry
+from optimizers import OptimizerError, SinglePass, TokenCount
+from optimizers import baselines as registry
+from optimizers.attempt import TaskExample
 from optimizers.baselines import Baseline
 from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
-from optimizers.sampling import TaskExample
 from tests.support.reflective_engine import NAMES, SHOWING, THOUGHT, Reflective, tuned
 from tests.support.scripted_program import Heard, Solver, is_right, learn, story, tasks
 

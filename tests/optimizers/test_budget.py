@@ -11,8 +11,8 @@ from dspy import lm15
 from optimizers import Budget, TokenCount
 from optimizers.budget import Spending
 from optimizers.call_metric import JUDGE
-from optimizers.deadline import Deadline, DeadlineReached
 from optimizers.ledger import Ledger
+from optimizers.requests import Deadline, DeadlineReached
 from tests.support.scripted_program import ScriptedEngine, learn
 
 
@@ -72,9 +72,9 @@ def test_the_message_on_a_budget_of_minutes_has_digits_enough(minutes, seconds, 
 
 
 def test_bad_budgets_are_refused():
-    with pytest.raises(ValueError, match="tokens is -1"):
+    with pytest.raises(ValueError, match="tokens: expected greater than or equal to 0, found -1"):
         Budget(tokens=-1)
-    with pytest.raises(ValueError, match="share"):
+    with pytest.raises(ValueError, match="failures: expected less than or equal to 1"):
         Budget(failures=2)
 
 
@@ -145,7 +145,7 @@ def test_after_it_nothing_is_called() -> None:
     called = []
     with pytest.raises(DeadlineReached):
         after(PAST).run(lambda: called.append(1))
-    assert not called and after(PAST).shortened(5.0) == 0.0 and after(FAR).shortened(5.0) == 5.0
+    assert not called
 
 
 def test_a_coroutine_ends_with_it() -> None:

@@ -19,11 +19,11 @@ import pytest
 from dspy import lm15
 
 from optimizers import AdaptiveFewShot, Attempt, Budget, Domain, Entry, Experience, TokenCount
-from optimizers.context_window import Window
+from optimizers.attempt import TaskExample
 from optimizers.demonstrations import DemoFitter, fitting, set_demos
-from optimizers.filtering import choose_answer, normalized_text, text_length
-from optimizers.sampling import TaskExample
-from optimizers.strategies.base import DemoSet
+from optimizers.domain import normalized_text, text_length
+from optimizers.solutions import choose_answer
+from optimizers.strategies.base import DemoSet, Pick
 from tests.support.scripted_program import Solver, learn, respond, story
 
 SHOWN = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)\s*(?=\n\n|\Z)", re.DOTALL)
@@ -243,11 +243,11 @@ def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_
     (entry,), program = record.entries, Pipeline()
     assert set_demos(program, ["sum"], [entry]) == [] and program.cls.predict.demos == []
     example = dspy.Example(text="x").with_inputs("text")
-    room = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [entry], [example], Window(size)))
+    room = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [entry], [example], size))
     (call,) = entry.calls["cls.predict"]
     long = {"cls.predict": ({**call, "summary": "gist of easy" + "!" * 300},)}
     longer = replace(entry, calls=long)
-    more = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [longer], [example], Window(size)))
+    more = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [longer], [example], size))
     assert more - room >= 200, "once as shown, once as asked"
 
 
@@ -278,10 +278,6 @@ def program() -> dspy.Predict:
     return dspy.Predict("question -> answer")
 
 
-def window() -> Window:
-    return Window.of(None, None)
-
-
 def shown_by(program: dspy.Module) -> list[str]:
     (predictor,) = program.predictors()
     return [demo["question"] for demo in predictor.demos]
@@ -296,27 +292,26 @@ def test_the_first_demonstrations_within_every_limit_are_set(
 ) -> None:
     """The others are reported, last first."""
     fitter = DemoFitter(["self"], budget, max_demos)
-    shown = fitter.show(program, DemoSet("H", KNOWN), TASKS, KNOWN, window())
+    shown = fitter.show(program, DemoSet("H", KNOWN), TASKS)
     assert [each.task_key for each in shown.demos] == list(kept) and shown_by(program) == list(kept)
     assert [each.task_key for each in shown.left_out] == list("abc"[len(kept) :][::-1])
-    assert shown.keys(TASKS[0]) == tuple(kept)
 
 
 def test_a_choice_per_task_gets_programs_of_its_own_and_the_union_is_shown_hardest_first(program: dspy.Predict) -> None:
     """What one task leaves out is not reported if another shows it."""
 
-    def select(task: TaskExample, known: Sequence[Entry], limit: int | None) -> Sequence[Entry]:
-        assert (known, limit) == (KNOWN, 900)
-        return [known[2], known[0]] if task.key == "x" else [known[1], known[2]]
+    def select(task: TaskExample, limit: int | None) -> Sequence[Pick]:
+        assert limit == 900
+        chosen = [KNOWN[2], KNOWN[0]] if task.key == "x" else [KNOWN[1], KNOWN[2]]
+        return [Pick(each, f"{each.task_key} for {task.key}") for each in chosen]
 
-    demo_set = DemoSet("T", KNOWN, select=select, reason=lambda task, each: f"{each.task_key} for {task.key}")
+    demo_set = DemoSet("T", KNOWN, select=select)
     fitter = DemoFitter(["self"], Budget(demos=1, demo_tokens=900))
-    shown = fitter.show(program, demo_set, TASKS, KNOWN, window())
+    shown = fitter.show(program, demo_set, TASKS)
     assert {key: shown_by(own) for key, own in shown.own_programs.items()} == {"x": ["c"], "y": ["b"]}
     assert shown.reasons == {"x": {"c": "c for x"}, "y": {"b": "b for y"}}
     assert [each.task_key for each in shown.demos] == ["b", "c"] and shown_by(program) == ["b", "c"]
     assert [each.task_key for each in shown.left_out] == ["a"]
-    assert (shown.keys(TASKS[0]), shown.keys(TASKS[1])) == (("c",), ("b",))
 
 
 def test_the_size_of_a_demonstration_is_estimated_once(program: dspy.Predict) -> None:
@@ -355,11 +350,6 @@ def test_the_same_seed_chooses_the_same():
 
 def test_answers_without_a_key_stand_alone():
     assert choose_answer(["aa", "a"], lambda _: None, len, random.Random(0)) == "a"
-
-
-def test_no_candidate_is_refused():
-    with pytest.raises(ValueError, match="no answer"):
-        choose([])
 
 
 def test_defaults_ignore_layout():

@@ -66,7 +66,7 @@ def test_the_quadrants_count_solutions_and_the_closest_refused_answers() -> None
 
 def test_a_bounded_number_of_refused_answers_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the first tasks, so that an equal run judges the same."""
-    monkeypatch.setattr("optimizers.solutions.MOST_REFUSED", 1)
+    monkeypatch.setattr("optimizers.run.MOST_REFUSED", 1)
     judge = Judge()
     assert [*learn(judge).experience.refused] == ["b"]
     assert judge.claims == [(["a", "b"], ["b"])]

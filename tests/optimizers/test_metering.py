@@ -1,196 +1,138 @@
-"""When a request is made again, and after what wait: the provider's word counts, wherever it stands, within a bound."""
+"""What a request used holds these: a report that cannot be right is estimated and labelled, and loses no answer."""
 
-import copy
-import io
-import threading
+from dataclasses import replace
 from typing import Any
 
 import dspy
 import pytest
 from dspy import lm15
-from dspy.clients.base_lm import GLOBAL_HISTORY
-from dspy.utils.exceptions import (
-    LMAuthError,
-    LMError,
-    LMInvalidRequestError,
-    LMProviderError,
-    LMRateLimitError,
-    LMServerError,
-    LMTransportError,
-)
 
-from optimizers import AdaptiveFewShot
-from optimizers.ledger import Ledger
-from optimizers.metering import KEPT, LONGEST_WAIT, RequestSlots, _wait, is_transient, metered, retry_after
-from tests.support.scripted_program import ScriptedEngine, Solver, is_right, learn, some, tasks
+from optimizers import Budget
+from optimizers.demonstrations import prompt_tokens
+from optimizers.ledger import TokenCount
+from optimizers.metering import Price, Request, _truncated, no_answer, reported, whole
+from tests.support.scripted_program import ScriptedEngine, learn, some
+
+
+def counted(usage: dict[str, Any] | None, *, cost: float | None = None, **lm: Any) -> TokenCount:
+    """Of a request of 300 characters, answered with 30."""
+    request = Request("1", type("LM", (), lm)(), {})
+    messages = [{"content": "x" * 200}, {"content": [{"text": "y" * 100}]}]
+    outputs = [{"text": "z" * 30}]
+    entry = {"response": object(), "messages": messages, "prompt": None, "outputs": outputs, "cost": cost}
+    request.history.append(entry)
+    if usage is not None:
+        request.add_usage("m", usage)
+    return request.count(outputs)
+
+
+def test_pictures_count_as_tokens() -> None:
+    """As many as providers count, about; so a report of them is believed, and a prompt with many does not fit."""
+
+    class Look(dspy.Signature):
+        pictures: list[dspy.Image] = dspy.InputField()
+        name: str = dspy.OutputField()
+
+    example = dspy.Example(pictures=[dspy.Image("https://a.test/1.png")] * 20).with_inputs("pictures")
+    bare = example.copy(pictures=[]).with_inputs("pictures")
+    predictor = dspy.Predict(Look)
+    assert 1300 * 20 <= prompt_tokens(predictor, [], example) - prompt_tokens(predictor, [], bare) <= 1400 * 20
+    request = Request("1", object(), {})
+    messages = dspy.ChatAdapter().format(Look, [], dict(example.inputs()))
+    request.history.append({"response": object(), "messages": messages, "prompt": None, "outputs": [], "cost": None})
+    request.add_usage("m", {"prompt_tokens": 21_000, "completion_tokens": 5})
+    assert (request.count([]).prompt, request.count([]).estimated) == (21_000, 0)
+
+
+def test_usage_is_read_under_the_names_of_either_api() -> None:
+    chat = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+    responses = {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": None}
+    assert reported(chat) == TokenCount(prompt=9, completion=2, provider_cached=4)
+    assert reported(responses) == TokenCount(prompt=9, completion=2)
+    assert reported({}) == TokenCount()
+
+
+def test_completions_that_were_cut_off_are_counted_in_whatever_form() -> None:
+    ended = type("Response", (), {"finish_reason": "length"})()
+    chosen = {"choices": [{"finish_reason": "length"}, {"finish_reason": "stop"}, {"finish_reason": "length"}]}
+    assert (_truncated(ended), _truncated((ended, ended)), _truncated(chosen), _truncated(object())) == (1, 2, 2, 0)
 
 
 @pytest.mark.parametrize(
-    ("error", "transient"),
+    ("value", "number"), [("12", 12), (12.0, 12), (0, 0), (-1, None), ("many", None), (True, None), ("inf", None)]
+)
+def test_a_count_is_a_whole_number_however_it_is_written(value: Any, number: int | None) -> None:
+    assert whole(value) == number
+
+
+@pytest.mark.parametrize(
+    ("usage", "prompt", "completion", "estimated"),
     [
-        (LMRateLimitError("slow down", status=429), True),
-        (LMServerError("on fire", status=500), True),
-        (LMTransportError("reset"), True),
-        (LMProviderError("the reply is not JSON", status=200), True),
-        (LMProviderError("no", status=418), False),
-        (LMInvalidRequestError("no", status=400), False),
-        (LMAuthError("no", status=200), False),
-        (ValueError("no"), False),
+        ({"prompt_tokens": 80, "completion_tokens": 9}, 80, 9, 0),
+        ({"prompt_tokens": "80", "completion_tokens": "9"}, 80, 9, 0),
+        ({}, 100, 10, 110),
+        ({"prompt_tokens": 80, "completion_tokens": -9}, 80, 10, 10),
+        ({"prompt_tokens": 10**12, "completion_tokens": 9}, 100, 9, 100),
+        ({"prompt_tokens": 80, "completion_tokens": 10**9}, 80, 10, 10),
+        ({"prompt_tokens": 80, "completion_tokens": 500}, 80, 500, 0),  # reasoning is not in the text
     ],
 )
-def test_transient_errors_are_distinguished_from_lasting_ones(error: Exception, transient: bool) -> None:
-    assert is_transient(error) is transient
+def test_what_cannot_be_right_is_estimated_dimension_by_dimension(
+    usage: dict[str, Any], prompt: int, completion: int, estimated: int
+) -> None:
+    """With the LM's own tokenizer where it has one."""
+    count = counted(usage)
+    assert (count.prompt, count.completion, count.estimated, count.short) == (prompt, completion, estimated, 0)
+    known = "prompt_tokens" in usage and prompt == 80
+    exact = counted(usage, count_tokens=len)
+    assert (exact.prompt, exact.completion) == (prompt if known else 300, completion if completion != 10 else 30)
 
 
-class Carrying(Exception):
-    """An error of a client's own, with the response that it had."""
+def test_an_answer_from_the_cache_whose_usage_was_not_kept_is_estimated_and_free() -> None:
+    count = counted(None)
+    assert (count.cached_prompt, count.cached_completion, count.total, count.usd) == (100, 10, 0, 0.0)
+    assert count.cache_hits == 1
 
-    def __init__(self, **headers: str) -> None:
-        self.response = type("Response", (), {"headers": headers})()
+
+def test_a_price_is_used_where_none_is_known_and_one_that_is_given_always() -> None:
+    usage = {"prompt_tokens": 80, "completion_tokens": 9}
+    fallback, given = Price(1e6, 2e6), Price(1e6, 2e6, given=True)
+    assert (counted(usage).usd, counted(usage).unpriced) == (0.0, 1)
+    assert (counted(usage, cost=0.5).usd, counted(usage, cost=0.5, price=fallback).usd) == (0.5, 0.5)
+    assert counted(usage, price=fallback).usd == 98.0
+    assert counted(usage, cost=0.5, price=given).usd == 98.0
+    assert counted({}, cost=0.5, price=fallback).usd == 120.0, "the cost is computed from the absurd report"
+
+
+def test_a_report_below_what_the_text_can_take_is_kept_and_counts_in_budgets_as_the_least_possible() -> None:
+    """A token has 16 characters at most: of a prompt of 300 characters a server can't have read fewer than 18."""
+    count = counted({"prompt_tokens": 1, "completion_tokens": 1})
+    assert (count.prompt, count.completion, count.short, count.total, count.budgeted) == (1, 1, 17, 2, 19)
+
+
+def test_a_server_that_reports_one_token_gets_no_more_requests_than_its_budget_allows() -> None:
+    class Modest(ScriptedEngine):
+        def complete(self, request: lm15.Request) -> lm15.Response:
+            return replace(super().complete(request), usage=lm15.Usage(input_tokens=1, output_tokens=1))
+
+    engine = Modest(lambda *_: 0, 64)
+    record = learn(["a" * 16_000], some, n=64, engine=engine, threads=1, budget=Budget(tokens=2_000)).experience
+    assert (engine.calls, record.stopped) == (2, "budget")
+    assert sum(count.total for count in record.tokens.values()) == 4, "the record has what was reported"
 
 
 @pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [({"retry-after": "7"}, 7.0), ({"retry-after": "soon"}, None), ({"retry-after": "-1"}, None), ({}, None)],
+    ("response", "why"),
+    [
+        ({"choices": []}, "no choices"),
+        ({"choices": [{"finish_reason": "content_filter"}]}, "content_filter"),
+        ({"choices": [{"finish_reason": "content_filter"}, {"finish_reason": "stop"}]}, None),
+        ({"choices": [{"finish_reason": "length"}]}, None),
+        (type("R", (), {"finish_reason": "stop", "provider_data": {"choices": []}})(), "no choices"),
+        (type("R", (), {"finish_reason": "stop", "provider_data": {"choices": [{}]}})(), None),
+        (type("R", (), {"finish_reason": "content_filter", "provider_data": None})(), "content_filter"),
+    ],
 )
-def test_the_wait_is_found_in_the_cause_where_litellm_left_it(headers: dict[str, str], seconds: float | None) -> None:
-    error = LMRateLimitError("slow down")
-    error.__cause__ = Carrying(**headers)
-    assert retry_after(error) == seconds
-
-
-def test_the_wait_that_is_asked_for_goes_before_what_the_cause_says() -> None:
-    error = LMRateLimitError("slow down", retry_after=3.0)
-    error.__cause__ = Carrying(**{"retry-after": "7"})
-    assert retry_after(error) == 3.0
-    assert 3.0 <= _wait(error, 4) <= 4.0
-
-
-def test_waits_double_and_differ() -> None:
-    error: LMError = LMServerError("on fire")
-    waits = [[_wait(error, attempt) for _ in range(20)] for attempt in range(6)]
-    assert all(2.0**attempt / 2 <= wait <= 2.0**attempt for attempt, each in enumerate(waits) for wait in each)
-    assert all(len(set(each)) == 20 for each in waits)
-
-
-def test_a_wait_beyond_the_bound_is_a_failure_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("optimizers.metering._wait", lambda error, attempt: 0.0)
-
-    class Busy(ScriptedEngine):
-        asked = 0
-
-        def complete(self, request: Any) -> Any:
-            with self.lock:
-                self.asked += 1
-                if self.asked <= 2:
-                    raise lm15.RateLimitError("slow down", retry_after=LONGEST_WAIT + (self.asked == 1))
-            return super().complete(request)
-
-    engine = Busy(lambda *_: 8, 8)
-    compiled = learn("a", lambda *_: 8, engine=engine, n=8, threads=1)
-    assert [attempt.scored for attempt in compiled.experience.attempts] == [False] + [True] * 7
-    assert engine.asked == 1 + 1 + 7
-
-
-def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
-    """Two threads, one request at a time: while the first waits, the second is answered."""
-    slots, log = RequestSlots(1), []
-    assert copy.deepcopy(slots) is slots
-    started, answered = threading.Event(), threading.Event()
-
-    class Engine(ScriptedEngine):
-        asked = 0
-
-        def complete(self, request: Any) -> Any:
-            self.asked += 1
-            log.append(self.asked)
-            started.set()
-            if self.asked == 1:
-                raise lm15.ServerError("on fire")
-            answered.set()
-            return super().complete(request)
-
-    def sleep(error: LMError, attempt: int) -> float:
-        assert answered.wait(120)
-        return 0.0
-
-    with pytest.MonkeyPatch.context() as patch, dspy.context(usage_tracker=None):
-        patch.setattr("optimizers.metering._wait", sleep)
-        original = dspy.LM("scripted", engine=Engine(lambda *_: 1, 1), cache=False, num_retries=1)
-        lms = [metered(original, Ledger(), lambda callers: "x", slots) for _ in range(2)]
-        prompt = "[[ ## task ## ]]\na\n\n"
-        first = threading.Thread(target=lms[0], args=(prompt,))
-        first.start()
-        assert started.wait(120)
-        lms[1](prompt)
-        first.join(120)
-    assert log == [1, 2, 3]
-
-
-def test_requests_of_lms_that_modules_and_adapters_hold_are_counted():
-    """As of a predictor's own; an adapter's keeps its temperature, since it only reads what was answered."""
-    engine, held, extracting = (ScriptedEngine(lambda *_: 4, 4) for _ in range(3))
-
-    class Holding(Solver):
-        def __init__(self):
-            super().__init__()
-            self.lms = {"other": dspy.LM("held", engine=held, cache=False)}
-
-        def forward(self, task):
-            with dspy.context(lm=self.lms["other"]):
-                self.solve(task=task)
-            return self.solve(task=task)
-
-    counts = learn("a", lambda *_: 4, student=Holding(), engine=engine).experience.tokens
-    assert held.calls == engine.calls == 4 and counts["solve"].calls == 8
-    assert {request.config.temperature for request in held.requests} == {0.7}
-
-    class Extracting(dspy.ChatAdapter):
-        def __init__(self, lm):
-            super().__init__()
-            self.lm = lm
-
-        def parse(self, signature, completion):
-            fields = self.lm("[[ ## task ## ]]\na")
-            return super().parse(signature, fields[0])
-
-    lm = dspy.LM("extracting", engine=extracting, cache=False, temperature=0.1)
-    with dspy.context(adapter=Extracting(lm)):
-        counts = learn("a", lambda *_: 4).experience.tokens
-    assert extracting.calls == 4 and counts["solve"].calls == 8
-    assert {request.config.temperature for request in extracting.requests} == {0.1}
-
-
-def run(lm: dspy.LM, samples: int) -> None:
-    with dspy.context(lm=lm):
-        AdaptiveFewShot(is_right, samples, temperatures=(0.7,)).compile(Solver(), trainset=tasks("ax"))
-
-
-def test_the_last_requests_are_in_the_histories_and_others_stay():
-    """Whatever number of samples was made; what the user asked before and in between is not touched."""
-    lm = dspy.LM("scripted", engine=ScriptedEngine(some, 4), cache=False)
-    with dspy.context(lm=lm):
-        Solver()(task="before")
-    before = list(lm.history)
-    run(lm, 80)
-    assert len(lm.history) == 1 + KEPT and lm.history[0] is before[0]
-    assert lm.history[-1] is GLOBAL_HISTORY[-1] and "x" in str(lm.history[-1]["messages"][-1])
-    with dspy.context(lm=lm):
-        Solver()(task="between")
-    run(lm, 80)
-    asked = [str(entry["messages"][-1]["content"]).split()[5] for entry in lm.history]
-    assert asked[:2] == ["before", "between"] and len(asked) == 2 + KEPT
-    shown = io.StringIO()
-    lm.inspect_history(1, file=shown)
-    assert "[[ ## answer ## ]]" in shown.getvalue()
-
-
-def test_a_user_who_switched_histories_off_gets_none():
-    lm, known = dspy.LM("scripted", engine=ScriptedEngine(some, 4), cache=False), len(GLOBAL_HISTORY)
-    for setting in ({"disable_history": True}, {"max_history_size": 0}):
-        with dspy.context(**setting):
-            run(lm, 4)
-    assert lm.history == [] and len(GLOBAL_HISTORY) == known
-    with dspy.context(max_history_size=3):
-        run(lm, 4)
-    assert len(lm.history) == 3
+def test_a_reply_without_an_answer_says_why(response: Any, why: str | None) -> None:
+    found = no_answer(response)
+    assert (found is None) if why is None else (found is not None and why in found)

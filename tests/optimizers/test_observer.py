@@ -96,7 +96,7 @@ def test_there_is_a_bar_where_somebody_sees_it(
     """Not where the output is a file, nor where it is switched off."""
     assert not watched()
     learn("a", some)
-    monkeypatch.setattr("optimizers.driver.watched", lambda: True)
+    monkeypatch.setattr("optimizers.adaptive.watched", lambda: True)
     learn("a", some, display_progress=False)
     assert not capsys.readouterr().err
     learn("a", some)

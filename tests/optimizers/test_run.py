@@ -20,9 +20,10 @@ from optimizers import (
     UnknownOptimizerError,
     UnknownSelectionError,
 )
+from optimizers.attempt import TaskExample
 from optimizers.errors import RunStopped, one_line
-from optimizers.iteration_counts import IterationCounts
-from optimizers.sampling import Sampling, TaskExample
+from optimizers.sampling import Sampling
+from optimizers.sampling_loop import IterationCounts
 from tests.support.scripted_program import Heard, Refusing, Solver, by_task, learn, shown_two, some, story
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -108,7 +109,7 @@ def test_demonstrations_beyond_the_context_window_are_left_out_easiest_first_and
         names,
         lambda task, demos, visit: rates.get(task[0], 0),
         granularity=1,
-        budget=Budget(context=2700),
+        budget=Budget(context=1500),
         observers=[heard],
     )
     assert [[key[0] for key in event.demos] for event in heard.started] == [[], ["a", "b"]]

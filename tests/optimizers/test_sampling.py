@@ -1,6 +1,5 @@
 """Samples of one seed are the same whatever the threads; a failure and a wrong answer are different things."""
 
-import random
 import threading
 import time
 from dataclasses import replace
@@ -11,12 +10,9 @@ import pytest
 from dspy import lm15
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMServerError
 
-from optimizers import Domain, MetricError
-from optimizers.attempt import Attempt
-from optimizers.call_seeds import derive_seed
-from optimizers.completion_batches import BatchMember, CompletionBatches
-from optimizers.iteration_counts import NearestMisses
-from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, learn, some
+from optimizers import Budget, Domain, MetricError
+from optimizers.requests import Batch, derive_seed
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, some
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -172,6 +168,63 @@ def test_the_metric_runs_in_the_worker_right_after_the_sample():
     assert threading.get_ident() not in threads and threads
 
 
+class Forgetful(dspy.Module):
+    """Leaves the answer out where it is wrong: as None, or without the field."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.solve, self.how = dspy.Predict("task -> answer"), how
+
+    def forward(self, task: str) -> dspy.Prediction:
+        answer = self.solve(task=task).answer
+        if answer.startswith("right"):
+            return dspy.Prediction(answer=answer)
+        return dspy.Prediction(answer=None) if self.how == "None" else dspy.Prediction(other="?")
+
+
+@pytest.mark.parametrize("how", ["None", "absent"])
+def test_a_metric_that_fails_for_want_of_a_field_says_wrong(how: str) -> None:
+    """However many of the answers there are; each has its reason on record."""
+
+    def metric(example: Any, prediction: Any) -> bool:
+        return is_right(example, dspy.Prediction(answer=prediction.answer.strip()))
+
+    record = learn("abx", some, n=13, student=Forgetful(how), metric=metric).experience
+    assert record.solved == ("a", "b") and record.stopped == "exhausted"
+    wrong = [attempt for attempt in record.attempts if not attempt.passed]
+    assert all(attempt.score == 0.0 and not attempt.failed for attempt in wrong)
+    assert all(str(attempt.error).startswith("metric: AttributeError") for attempt in wrong)
+
+
+def test_a_program_that_fails_for_want_of_a_field_is_wrong() -> None:
+    """The adapter gives None for what the LM leaves out."""
+
+    class Strict(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.solve = dspy.Predict("task -> answer, depth: int | None")
+
+        def forward(self, task: str) -> dspy.Prediction:
+            solved = self.solve(task=task)
+            return dspy.Prediction(answer=solved.answer, depth=solved.depth + 1)
+
+    def say(request: Any, task: str, right: bool) -> str:
+        depth = 1 if right else "null"
+        return f"[[ ## answer ## ]]\nright {task}\n\n[[ ## depth ## ]]\n{depth}\n\n[[ ## completed ## ]]"
+
+    record = learn("abx", some, n=13, student=Strict(), engine=ScriptedEngine(some, 13, say)).experience
+    assert record.solved == ("a", "b")
+    assert {attempt.error for attempt in record.attempts if not attempt.passed} == {
+        "TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'"
+    }
+
+
+def test_a_misspelt_field_of_the_metric_is_no_wrong_answer() -> None:
+    """No predictor has it: the run ends, as every answer would fail."""
+    with pytest.raises(MetricError, match="no attribute 'anwser'"):
+        learn("a", some, metric=lambda example, prediction: prediction.anwser == "right a")
+
+
 ALONE = ["alone"]
 
 
@@ -183,105 +236,121 @@ class Server:
 
     def __call__(self, **settings: Any) -> list[str]:
         self.asked.append(settings.get("n"))
-        if not settings:
-            return ALONE
         if self.error is not None:
             raise self.error
         return list(self.given)
 
 
-def members(batches: CompletionBatches, places: tuple[int, ...] = (0, 1, 2)) -> list[BatchMember]:
-    joined = [batches.join("key", places, place, {"n": len(places)}) for place in places]
-    return [member for member in joined if member is not None]
+def taken(batch: Batch, server: Server, *requests: str) -> list[Any]:
+    """What samples take that ask one after another; None for those that are to ask alone."""
+    found = []
+    for place, request in enumerate(requests):
+        batch.begin(place)
+        found.append(batch.take(request, server))
+    return found
 
 
 def test_each_sample_takes_the_completion_of_its_place_from_one_request() -> None:
-    """Whatever the others' order; only its first request is shared."""
-    server, (first, second, third) = Server("x", "y", "z"), members(CompletionBatches(3))
-    assert [first(server, "p", {}), third(server, "p", {}), second(server, "p", {})] == [["x"], ["z"], ["y"]]
-    assert server.asked == [3]
-    assert first(server, "p", {}) == ALONE and server.asked == [3, None]
+    """Only its first request is shared, and only if it is that of the others; and what the server left out is not."""
+    server, batch = Server("x", "y", "z"), Batch({"n": 4}, print)
+    assert taken(batch, server, "p", "other", "p", "p") == [["x"], None, ["z"], None]
+    assert batch.take("p", server) is None and server.asked == [4]
 
 
-def test_a_sample_whose_request_differs_asks_alone() -> None:
-    """And so does one whose completion the server left out."""
-    server, (first, second, third) = Server("x", "y"), members(CompletionBatches(3))
-    assert first(server, "p", {}) == ["x"]
-    assert second(server, "other", {}) == ALONE and third(server, "p", {}) == ALONE
-    assert server.asked == [3, None, None]
-
-
-def test_a_refusal_ends_batching_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Everybody asks alone, and nobody joins a batch any more."""
-    batches = CompletionBatches(3)
+def test_a_refusal_of_the_request_leaves_everybody_to_ask_alone() -> None:
+    refusals: list[Exception] = []
     server = Server(error=LMInvalidRequestError(model="m", message="only 1"))
-    assert [member(server, "p", {}) for member in members(batches)] == [ALONE] * 3
-    assert batches.join("key", (0, 1), 0, {"n": 2}) is None
-    batches.refuse(ValueError())
-    assert len(caplog.records) == 1 and "does not accept n=3" in caplog.text
+    assert taken(Batch({"n": 2}, refusals.append), server, "p", "p") == [None, None]
+    assert len(refusals) == 1 and server.asked == [2]
 
 
 @pytest.mark.parametrize("kind", [LMServerError, ContextWindowExceededError])
-def test_a_failure_of_the_one_request_is_that_of_every_member(kind: Any) -> None:
-    """It says nothing about batches, so that later ones are made."""
-    batches = CompletionBatches(2)
-    server = Server(error=kind(model="m", message="down"))
-    for member in members(batches, (0, 1)):
+def test_a_failure_of_the_one_request_is_that_of_every_sample(kind: Any) -> None:
+    batch, server = Batch({"n": 2}, print), Server(error=kind(model="m", message="down"))
+    for place in range(2):
+        batch.begin(place)
         with pytest.raises(kind):
-            member(server, "p", {})
-    assert server.asked == [2] and batches.join("next", (0, 1), 0, {"n": 2}) is not None
+            batch.take("p", server)
+    assert server.asked == [2]
 
 
-def test_a_leader_that_makes_no_request_leaves_the_others_to_ask_alone() -> None:
-    """A batch whose members are all done is dropped."""
-    batches, server = CompletionBatches(2), Server("x", "y")
-    first, second = members(batches, (0, 1))
-    first.leave()
-    assert second(server, "p", {}) == ALONE
-    second.leave()
-    assert batches._batches == {}
+RATES = {"a": 1, "b": 2, "c": 3}
 
 
-def test_a_single_sample_is_not_batched() -> None:
-    """There is nobody to share with."""
-    assert CompletionBatches(4).join("key", (3,), 3, {"n": 1}) is None
+def rated(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return RATES.get(task[0], 0)
 
 
-def attempt(task: str, score: float | None, answer: str = "", **fields: Any) -> Attempt:
-    place = {"iteration": 0, "task": 0, "task_key": task, "temperature": 0.4, "sample": 0, "seed": 0}
-    outputs = {"answer": answer} if answer else {}
-    return Attempt(**place | {"outputs": outputs, "score": score, "passed": score == 1.0} | fields)
+class Narrow(ScriptedEngine):
+    """Refuses prompts with more than so many demonstrations, or of some task."""
+
+    def __init__(self, most: int, never: str = "") -> None:
+        super().__init__(rated, 4)
+        self.most, self.never, self.refused = most, never, 0
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        demos = (len(request.messages) - 1) // 2
+        if demos > self.most or (self.never and f"\n{self.never}\n" in (request.messages[-1].text or "")):
+            with self.lock:
+                self.refused += 1
+            raise lm15.InvalidRequestError("Input is too long.", status=400)
+        return super().complete(request)
 
 
-def closeness(attempt: Attempt) -> float:
-    return attempt.score or 0.0
+def test_half_of_the_demonstrations_are_left_out_where_they_are_refused_and_later_ones_start_with_the_rest() -> None:
+    """In whatever order samples end; a run that is resumed ends as one that was not interrupted."""
+
+    def run(threads: int, resume: Any = ()) -> Any:
+        engine = Narrow(1)
+        compiling = {"resume": resume}
+        compiled = learn("abcxy", rated, engine=engine, granularity=2, threads=threads, compiling=compiling)
+        return compiled.experience, engine.refused
+
+    (whole, refused), (other, _) = run(8), run(1)
+    assert whole.stopped == "exhausted" and not any(result.failures for result in whole.iterations)
+    assert [len(result.demos) for result in whole.iterations] == [0, 2, 1] and refused == 8
+    assert {attempt.left_out for attempt in whole.attempts if attempt.iteration == 1} == {1}
+    assert not any(attempt.left_out for attempt in whole.attempts if attempt.iteration == 2)
+    assert len(whole.demos) == 1
+    again, _ = run(1, tuple(whole.attempts)[: len(whole.attempts) - 5])
+    for each in (other, again):
+        assert [result.demos for result in each.iterations] == [result.demos for result in whole.iterations]
+        assert [attempt.left_out for attempt in each.attempts] == [attempt.left_out for attempt in whole.attempts]
 
 
-FIRST = [
-    attempt("a", 0.25, "far"),
-    attempt("a", 0.5, "near", sample=3),
-    attempt("a", 0.5, "near, later", sample=4),
-    attempt("a", 0.5, "near, hotter", temperature=1.0),
-    attempt("a", 1.0, "right"),
-    attempt("a", None),
-    attempt("b", 0.0),
-]
+def test_a_task_that_is_too_long_without_demonstrations_is_asked_in_one_iteration_only() -> None:
+    engine = Narrow(9, never="x")
+    record = learn("abx", rated, engine=engine, granularity=1).experience
+    assert engine.refused == 4 and record.iterations[0].unanswered == ("x",)
+    assert len(record.iterations) == 1 and record.stopped == "exhausted"
+    assert "too long for the LM, even without demonstrations: x" in record.message
+    assert all(attempt.too_long for attempt in record.attempts if attempt.task_key == "x")
+
+
+def test_an_lm_that_finds_everything_too_long_cannot_be_used() -> None:
+    with pytest.raises(Exception, match="Input is too long"):
+        learn("abx", rated, engine=Narrow(-1))
 
 
 def test_the_closest_wrong_answer_represents_a_task() -> None:
-    """An attempt without an answer counts for nothing."""
-    for seed in range(5):
-        misses = NearestMisses(closeness)
-        for each in random.Random(seed).sample(FIRST, len(FIRST)):
-            misses.add(each)
-        assert misses.fields == {}, "nothing changes within an iteration"
-        misses.finish_iteration()
-        assert misses.fields == {"a": {"answer": "near"}}
+    """Of equally close ones that of the latest iteration, and there the first; a hold-out judges it."""
+    seen: list[str] = []
+    closeness = {"far": 0.25, "near": 0.5, "near, too": 0.5, "least": 0.0}
+    said = iter(["near", "far", "near, too", "least", "near", "far", "least", "least"])
 
+    def judged(right: Any, wrong: Any) -> list[None]:
+        seen.extend(outputs["answer"] for _, outputs in wrong)
+        return [None for _ in [*right, *wrong]]
 
-def test_a_later_miss_replaces_one_that_is_not_closer() -> None:
-    misses = NearestMisses(closeness)
-    for score, text, expected in ((0.5, "one", "one"), (0.5, "two", "two"), (0.4, "three", "two")):
-        misses.add(attempt("a", score, text))
-        misses.finish_iteration()
-        assert misses.fields["a"] == {"answer": expected}
+    def run(iterations: int) -> None:
+        learn(
+            "x", some, engine=ScriptedEngine(some, 4, lambda *_: answer(next(said))), threads=1, selection="resample",
+            metric=lambda example, prediction: closeness[prediction.answer], budget=Budget(iterations=iterations),
+            domain=Domain(task_key=by_task, hold_out=judged),
+        )  # fmt: skip
+
+    run(1)
+    assert seen == ["near"]
+    said = iter(["near, too", "far", "least", "least", "far", "near", "least", "least", "far"] + 3 * ["least"])
+    run(3)
+    assert seen == ["near", "near"]

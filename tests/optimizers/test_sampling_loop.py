@@ -14,9 +14,8 @@ from dspy.utils.exceptions import LMAuthError, LMServerError
 
 from optimizers import Attempt, Budget, MetricError, SampleError, Sampling
 from optimizers.errors import UnavailableError
-from optimizers.iteration_counts import IterationCounts
 from optimizers.sampling import Sampler
-from optimizers.sampling_loop import MOST_RIGHT, UntilSolved, sample_until_solved
+from optimizers.sampling_loop import MOST_RIGHT, IterationCounts, UntilSolved, sample_until_solved
 from tests.support.scripted_program import (
     Heard,
     Refusing,

@@ -2,66 +2,45 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import dspy
 import pytest
 
-from optimizers import Attempt, Budget, Domain, Entry, Experience, TokenCount
-from optimizers.experience import TaskCount
-from optimizers.sampling import TaskExample
-from optimizers.solutions import Solutions, representative
+from optimizers import Attempt, Budget, Domain, Experience
+from optimizers.attempt import TaskExample
+from optimizers.solutions import representative
 from tests.support.scripted_program import ScriptedEngine, answer, by_task, learn
-
-TASKS = {name: TaskExample(index, name, dspy.Example(q=name).with_inputs("q")) for index, name in enumerate("abc")}
-
-
-def attempt(task: str, answer: str, sample: int = 0) -> Attempt:
-    return Attempt(0, TASKS[task].index, task, 0.7, sample, 1.0, passed=True, outputs={"answer": answer})
-
-
-def solutions(entries: dict[str, Entry] | None = None, domain: Domain | None = None) -> Solutions:
-    made = Solutions(domain or Domain(grouping_key=lambda outputs: outputs["answer"]), 0, TASKS, entries or {})
-    for task in TASKS.values():
-        made.spend(task, TokenCount(prompt=10))
-    return made
 
 
 def test_an_entry_says_how_often_its_task_was_solved_and_what_that_cost() -> None:
-    """Tokens are those of all iterations until then."""
-    made = solutions()
-    made.spend(TASKS["b"], TokenCount(prompt=5))
-    entry = made.choose(1, TASKS["b"], [attempt("b", "yes", 3)], TaskCount("b", 0.7, 1, 4))
-    assert entry is not None
-    assert (entry.task_key, entry.iteration, entry.successes, entry.samples) == ("b", 1, 1, 4)
-    assert (entry.answer_sample, entry.tokens.prompt) == (3, 15)
-    assert made.input_tokens == 35
-    assert made.choose(1, TASKS["a"], [], TaskCount("a", 0.7, 0, 4)) is None
+    """At its best temperature and at all together; tokens are those of all iterations until then."""
+
+    def late(task: str, demos: tuple[str, ...], visit: int) -> int:
+        return 2 if task == "a" or demos else 0
+
+    engine = ScriptedEngine(late, 4)
+    experience: Experience = learn("ab", late, engine=engine, temperatures=(0.4, 1.0)).experience
+    first, second = experience.entries
+    assert [(each.task_key, each.iteration, each.successes, each.samples) for each in (first, second)] == [
+        ("a", 0, 2, 4), ("b", 1, 2, 4),
+    ]  # fmt: skip
+    assert (second.pooled_successes, second.pooled_samples) == (4, 8)
+    spent = sum(attempt.tokens["solve"].total for attempt in experience.attempts if attempt.task_key == "b")
+    assert second.tokens.total == spent
 
 
-def test_entries_are_in_task_order_and_solved_tasks_leave_the_unsolved_ones() -> None:
-    """Whatever the order of the iterations that solved them; another run's other tasks come first."""
-    made = solutions()
-    for index, name in enumerate("ca"):
-        entry = made.choose(index, TASKS[name], [attempt(name, "yes")], TaskCount(name, 0.7, 1, 1))
-        assert entry is not None
-        assert made.extend({name: entry}) == ((name,), ())
-    assert list(made.entries) == ["a", "c"]
-    assert [task.key for task in made.unsolved] == ["b"]
-    assert made.pass_at(1) == 2 / 3
-
-
-def test_a_solved_task_keeps_its_entry_unless_a_cheaper_answer_comes() -> None:
-    """An improved task is reported as such, and not as solved again."""
-    made = solutions(domain=Domain(cost=lambda example, outputs: len(outputs["answer"])))
-    reports = []
-    for index, text in enumerate(("long", "longer", "no")):
-        entry = made.choose(index, TASKS["a"], [attempt("a", text)], TaskCount("a", 0.7, 1, 1))
-        assert entry is not None
-        reports.append(made.extend({"a": entry}))
-    assert reports == [(("a",), ()), ((), ()), ((), ("a",))]
-    assert made.costs == {"a": 2}
-    assert (made.entries["a"].iteration, made.entries["a"].answer_iteration) == (0, 2)
+def test_entries_are_in_task_order_and_another_run_s_other_tasks_come_first() -> None:
+    """Whatever the order of the iterations that solved them."""
+    earlier = learn("xc", lambda *_: 4).experience
+    rates = {"a": lambda demos: 4 if len(demos) > 2 else 0, "b": lambda demos: 4}
+    compiled = learn(
+        "abc", lambda task, demos, visit: rates[task](demos) if task in rates else 4, granularity=1,
+        compiling={"experience": replace(earlier, carried=False)},
+    )  # fmt: skip
+    assert [entry.task_key for entry in compiled.experience.entries] == ["x", "a", "b", "c"]
+    assert [result.solved for result in compiled.experience.iterations] == [("b",), ("a",)]
 
 
 TASK = TaskExample(0, "a", dspy.Example(task="a").with_inputs("task"))
@@ -153,10 +132,3 @@ def test_without_a_budget_a_run_ends_when_nothing_gets_cheaper() -> None:
 def test_without_costs_a_solved_task_is_left_alone() -> None:
     experience = run(Pricing("30", "4"), domain=Domain(task_key=by_task))
     assert len(experience.iterations) == 1 and experience.costs == {}
-
-
-def test_costs_of_some_tasks() -> None:
-    experience = run(Pricing("30", "4"), 1)
-    entries = {entry.task_key: entry for entry in experience.entries}
-    assert solutions(entries).costs == {"a": 4.0}
-    assert solutions().costs == {}

@@ -7,8 +7,8 @@ from typing import Any
 import dspy
 from dspy import lm15
 
-from optimizers import registry
-from optimizers.call_seeds import derive_seed
+from optimizers import baselines as registry
+from optimizers.requests import derive_seed
 from tests.support.scripted_program import FIELD, ScriptedEngine, answer, learn, respond
 
 THOUGHT = "Think twice."

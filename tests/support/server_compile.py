@@ -10,7 +10,7 @@ import pytest
 from dspy.utils.exceptions import LMError
 
 from optimizers import Attempt
-from optimizers.metering import _wait as wait
+from optimizers.requests import _wait as wait
 from pipeline import compile as command
 from pipeline.base.errors import run_command
 from tests.support.answering_lm import shared_tasks
@@ -35,7 +35,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waited.append(wait(error, attempt))
         return 0.0
 
-    monkeypatch.setattr("optimizers.metering._wait", noted)
+    monkeypatch.setattr("optimizers.requests._wait", noted)
     return waited
 
 

@@ -7,7 +7,7 @@ may choose demonstrations per task, within the tokens of a prompt; the run asks 
 from collections.abc import Iterator, Sequence
 
 from optimizers import Budget, DemoSet, Progress, Selection
-from optimizers.sampling import TaskExample
+from optimizers.attempt import TaskExample
 from optimizers.strategies.base import Pick
 from tests.support.scripted_program import Heard, ScriptedEngine, learn, story
 
@@ -84,8 +84,8 @@ def test_a_strategy_per_task_gets_the_tokens_of_a_prompt_and_what_exceeds_them_i
     names = [name * 600 for name in "abc"] + ["x" + "a" * 1200 + "b", "xc"]
     rates = {"a": 1, "b": 2, "c": 3}
     compiled = learn(
-        names, lambda task, demos, visit: rates.get(task[0], 0), selection=selection, budget=Budget(context=2700)
+        names, lambda task, demos, visit: rates.get(task[0], 0), selection=selection, budget=Budget(context=1200)
     )
-    assert selection.budgets == [2700, 2700]
+    assert selection.budgets == [1200, 1200]
     _, result = compiled.experience.iterations
     assert [key[0] for key in result.demos] == ["a", "c"] and [key[0] for key in result.left_out] == ["b"]

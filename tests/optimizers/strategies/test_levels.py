@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.strategies.levels import cumulative, stratify
+from optimizers.strategies.base import cumulative, stratify
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 import dspy
 import pytest
 
+from optimizers import requests
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.metering import metered
 from pipeline.agent.agent import Agent
 from pipeline.lms.factory import make_lm, prepare_choosing
 from step_runtime.language.parser import parse
@@ -80,7 +80,7 @@ def test_every_answer_is_well_typed_and_lines_share_the_prompt(address: str, mon
 def sampled(lm: Any, task: Task, seed: int) -> tuple[str, TokenCount]:
     """A program, and the tokens spent on it."""
     ledger = Ledger()
-    with dspy.context(lm=metered(lm, ledger, lambda callers: "predict", temperature=0.7, seed=seed)):
+    with dspy.context(lm=requests.sampled(lm, ledger, lambda callers: "predict", temperature=0.7, seed=seed)):
         text = Agent("compiler", proposer="typed", prompt="short")(task=task).impl
     print(f"seed {seed}: {ledger.total}")
     return text, ledger.total

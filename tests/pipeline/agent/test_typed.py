@@ -6,9 +6,10 @@ from typing import Any
 import dspy
 import pytest
 
+from optimizers.attempt import TaskExample
 from optimizers.ledger import Ledger
-from optimizers.metering import metered
-from optimizers.sampling import Sampler, Sampling, TaskExample
+from optimizers.requests import sampled
+from optimizers.sampling import Sampler, Sampling
 from pipeline.agent.agent import Agent
 from pipeline.lms.factory import make_lm, prepare_choosing
 from step_runtime.language.parser import parse
@@ -71,7 +72,7 @@ def test_requests_of_a_sample_share_what_they_begin_with(server: Server, monkeyp
     server.clear()
     ledger = Ledger()
     # With this seed functions may be applied again three times, so there is much to choose.
-    proposed(metered(lm, ledger, lambda callers: "predict", seed=11))
+    proposed(sampled(lm, ledger, lambda callers: "predict", seed=11))
     spent, stats, requests = ledger.total, server.stats(), server.requests()
     counted = (len(requests), stats["prompt_tokens"], stats["completion_tokens"])
     assert (spent.calls, spent.prompt, spent.completion) == counted
@@ -88,15 +89,14 @@ def test_samples_of_a_task_follow_each_other(server: Server, monkeypatch: pytest
     tasks = [TaskExample(index, name, dspy.Example()) for index, name in enumerate(("a", "b"))]
     sampler = Sampler(lambda example, prediction: 1.0, Sampling(10, (1.0,)))
     with dspy.context(lm=lm_of(server, monkeypatch)):
-        assert "".join(spec.task.key for spec in sampler.samples(0, tasks)) == "aaaaaaaabbbbbbbbaabb"
+        assert "".join(job[0].task.key for job in sampler.jobs(0, tasks)) == "aaaaaaaabbbbbbbbaabb"
 
 
 def test_a_task_whose_lines_are_forced_costs_no_request(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to choose, so no LM is asked."""
     server.set(chooses="grammar")
-    lm = lm_of(server, monkeypatch)
-    server.clear()
-    with dspy.context(lm=lm):
+    with dspy.context(lm=lm_of(server, monkeypatch)):
+        server.clear()
         impl = Agent("compiler", proposer="typed", prompt="short")(task=task_named("index/3")).impl
     assert Verifier(task_named("index/3")).verify(impl).passed
     assert not server.requests()

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from optimizers import registry
+from optimizers import baselines as registry
 from optimizers.baselines import Baseline
 from optimizers.strategies.registry import SELECTIONS
 from pipeline.agent.agent import Agent

@@ -13,7 +13,8 @@ import dspy
 import pytest
 
 from optimizers import TokenCount
-from optimizers.sampling import Sampler, Sampling, TaskExample
+from optimizers.attempt import TaskExample
+from optimizers.sampling import Sampler, Sampling
 from pipeline.agent.agent import Agent
 from pipeline.lms.factory import make_lm
 from pipeline.lms.served import constant_part
@@ -33,11 +34,10 @@ def sample(lm: dspy.LM, examples: list[Task], demonstrations: list[Task], guardi
     agent = Agent(guardian)
     agent.proposer.predict.demos = [dspy.Example(task=task, impl=RIGHT) for task in demonstrations]
     sampler = Sampler(lambda example, prediction: 1.0, Sampling(2, (1.0,)))
-    named = [dspy.Example(task=task).with_inputs("task") for task in examples]
-    slots = [TaskExample(index, task.name, named[index]) for index, task in enumerate(examples)]
+    slots = [TaskExample(n, task.name, dspy.Example(task=task).with_inputs("task")) for n, task in enumerate(examples)]
     with dspy.context(lm=lm):
         work = sampler.worker(agent)
-        attempts = [work(spec).attempt for spec in sampler.samples(0, slots)]
+        attempts = [result.attempt for job in sampler.jobs(0, slots) for result in work(job)]
     return TokenCount.sum(count for attempt in attempts for count in attempt.tokens.values())
 
 

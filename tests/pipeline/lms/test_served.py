@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from optimizers.ledger import Ledger
-from optimizers.metering import metered
+from optimizers.requests import sampled
 from pipeline.lms.factory import make_lm
 from pipeline.lms.served import MOST_REDIRECTS, ServedLM, repaired
 from tests.support.lm_server import Server, fault
@@ -68,7 +68,7 @@ def test_an_answer_counts_whatever_its_usage_says(server: Server, usage: Any, pr
     server.set(faults=[fault("usage", usage=usage)])
     lm, ledger = lm_at(server), Ledger()
     lm.count_tokens = None
-    twin = metered(lm, ledger, lambda callers: "it")
+    twin = sampled(lm, ledger, lambda callers: "it")
     assert twin("x" * 100)
     count = ledger.total
     assert (count.calls, count.failed, count.prompt) == (1, 0, prompt)

@@ -36,7 +36,7 @@ FAULTS = [
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    monkeypatch.setattr("optimizers.metering._wait", lambda error, attempt: 0.0)
+    monkeypatch.setattr("optimizers.requests._wait", lambda error, attempt: 0.0)
     with Server(answers="tests.support.counted_answers:answer") as server:
         yield server
 

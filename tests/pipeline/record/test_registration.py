@@ -8,7 +8,7 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from optimizers.usage import message_text
+from optimizers.metering import message_text
 from pipeline import MLflowObserver, load_program
 from pipeline import compile as command
 from pipeline.base.addresses import registered_name
