@@ -69,7 +69,7 @@ class LMConfig(Config):
         4096, "maximum length of an answer, reasoning included; truncated answers are reported", "N"
     )
     timeout: Positive = LM.option(
-        600.0, "seconds without a response before a request is retried", "SECONDS", resume="changed"
+        600.0, "seconds before a request without a whole reply is retried", "SECONDS", resume="changed"
     )
     batch_n: Count = LM.option(
         1,

@@ -1,7 +1,7 @@
 """`ServedLM`: a `dspy.LM` whose connection copes with server behavior that DSPy's client does not handle.
 
 - A redirect of status 307 or 308 is followed; the key goes to no other host.
-- An answer of a server of one's own that repeats itself is ended, see `repetition`.
+- A reply is read to `max_tokens` and to the request's timeout, whatever the server sends.
 - Token counts that are not whole numbers from 0 on are repaired, or removed from the reply, where DSPy's client would
   discard the paid answer.
 
@@ -12,6 +12,7 @@ as DSPy makes the engine.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -19,16 +20,21 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import dspy
+from dspy._vendor.lm15.transports._exceptions import ReadTimeout
 from dspy.clients.engines.lm15_engine import LM15Engine
-from dspy.lm15 import CacheConfig
+from dspy.lm15 import CacheConfig, ProviderError
 
 from optimizers.metering import whole
-from pipeline.lms.repetition import ADDED, Reply, streamed
 
 MOST_REDIRECTS = 5
-LARGEST_REPLY = 64 * 2**20
-"""Bytes of a reply that are read to repair it; a longer one passes unchanged."""
-
+LONGEST_REQUEST = 600.0
+"""Seconds of a request whose connection knows none."""
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+"""What providers call a request's limit of the answer."""
+BYTES_OF_A_TOKEN = 1024
+BYTES_BESIDE = 2**20
+MOST_TOKENS = 2**16
+"""What a reply may have: of each token, beside them, and of requests without `max_tokens`."""
 
 REPORTS = ("usage", "usageMetadata")
 """The fields of a reply with token counts, by OpenAI's and Google's names."""
@@ -39,90 +45,74 @@ class ServedLM(dspy.LM):
 
     def __init__(self, model: str, **settings: Any) -> None:
         super().__init__(model, **settings)
-        self._engine_store = _Engines(self)
+        self._engine_store = _Engines()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._engine_store = _Engines(self)
+        self._engine_store = _Engines()
 
 
 class _Engines(dict[Any, Any]):
     """DSPy's store of an LM's engines."""
 
-    def __init__(self, lm: dspy.LM) -> None:
-        super().__init__()
-        self._own_server = bool(lm.kwargs.get("api_base"))
-
     def __setitem__(self, key: Any, engine: Any) -> None:
         if isinstance(engine, LM15Engine):
             router = engine.router
-            router._transport = Transport(router._shared_transport(), ending=self._own_server)
+            router._transport = Transport(router._shared_transport())
         super().__setitem__(key, engine)
 
 
 class Transport:
-    """A transport of DSPy's client, around another, that follows redirects and repairs token counts.
+    """A transport of DSPy's client, around another, that follows redirects and reads every reply within bounds."""
 
-    Args:
-        inner: The other one.
-        ending: Whether answers that repeat themselves are ended; a server that refuses streams is asked for none.
-    """
-
-    def __init__(self, inner: Any, *, ending: bool = False) -> None:
-        self._inner, self._ending = inner, ending
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def stream(self, request: Any) -> Any:
         """The response to a request."""
-        body = streamed(request.body) if self._ending else None
-        if body is not None:
-            response = self._followed(replace(request, body=body))
-            if response.status == 200:
-                return _put_together(response) if _is_stream(response) else response
-            if response.status not in (400, 422):
-                return response
-            refusal = response.read()
-            if not any(name.encode() in refusal for name in ADDED):
-                response._chunks = iter([refusal])
-                return response
-            self._ending = False
-        return self._followed(request)
-
-    def _followed(self, request: Any) -> Any:
-        for _ in range(MOST_REDIRECTS):
+        seconds = request.read_timeout or getattr(self._inner, "_read_timeout", LONGEST_REQUEST)
+        most, until = largest_reply(request.body), time.monotonic() + seconds
+        for redirects in range(MOST_REDIRECTS + 1):
             response = self._inner.stream(request)
+            response._chunks = _bounded(response, response._chunks, most, until)
             target = response.header("location") if response.status in (307, 308) else None
-            if not target:
+            if not target or redirects == MOST_REDIRECTS:
                 break
             response.read()  # which frees the connection
             request = _redirected(request, urljoin(request.url, target))
-        else:
-            response = self._inner.stream(request)
-        if response.status == 200 and not _is_stream(response):
+        if response.status == 200 and "event-stream" not in (response.header("content-type") or ""):
             response._chunks = _repaired(response._chunks)
         return response
 
 
-def _is_stream(response: Any) -> bool:
-    return "event-stream" in (response.header("content-type") or "")
+def largest_reply(body: bytes | None) -> int:
+    """Bytes that the reply to a request may have: of a stream each token is an event of its own."""
+    asked: dict[str, Any] = {}
+    with suppress(ValueError, RecursionError):
+        found = json.loads(body or b"")
+        asked = found if isinstance(found, dict) else {}
+    config = asked.get("generationConfig")
+    fields = {**(config if isinstance(config, dict) else {}), **asked}
+    limits = [whole(fields.get(name)) for name in LIMITS]
+    tokens = max((limit for limit in limits if limit), default=MOST_TOKENS)
+    return BYTES_BESIDE + min(tokens, MOST_TOKENS) * (whole(asked.get("n")) or 1) * BYTES_OF_A_TOKEN
 
 
-def _put_together(response: Any) -> Any:
-    """A streamed response as if it had not been asked for in parts; it ends where its text repeats itself."""
-    chunks = response._chunks
-
-    def body() -> Iterator[bytes]:
-        reply = Reply()
-        yield repaired(reply.read(chunks))
-        if reply.ended:
+def _bounded(response: Any, chunks: Iterator[bytes], most: int, until: float) -> Iterator[bytes]:
+    """The parts of a reply; a server that goes on beyond a request's limits is left."""
+    read = 0
+    for chunk in chunks:
+        read += len(chunk)
+        late = time.monotonic() > until
+        if late or read > most:
             response._release_once(body_consumed=False)  # which closes the connection
-
-    response._chunks = body()
-    response.headers = [pair for pair in response.headers if pair[0].lower() != "content-type"]
-    response.headers.append(("content-type", "application/json"))
-    return response
+            if late:
+                raise ReadTimeout("the reply was not complete in time")
+            raise ProviderError(f"the reply has more than {most:,} bytes, which max_tokens does not allow")
+        yield chunk
 
 
 def _redirected(request: Any, url: str) -> Any:
@@ -141,14 +131,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 def _repaired(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """A reply's body; as it was if it is not a JSON object with token counts to repair."""
-    body = bytearray()
-    for chunk in chunks:
-        body += chunk
-        if len(body) > LARGEST_REPLY:
-            yield bytes(body)
-            yield from chunks
-            return
-    yield repaired(bytes(body))
+    yield repaired(b"".join(chunks))
 
 
 def repaired(body: bytes) -> bytes:

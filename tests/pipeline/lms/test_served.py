@@ -6,15 +6,20 @@
 
 import json
 import pickle
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from dspy._vendor.lm15.transports._exceptions import ReadTimeout
+from dspy._vendor.lm15.transports._types import TransportRequest, TransportResponse
+from dspy.lm15 import ProviderError
 
 from optimizers.ledger import Ledger
 from optimizers.requests import sampled
 from pipeline.lms.factory import make_lm
-from pipeline.lms.served import MOST_REDIRECTS, ServedLM, repaired
+from pipeline.lms.served import MOST_REDIRECTS, ServedLM, Transport, largest_reply, repaired
 from tests.support.lm_server import Server, fault
 
 
@@ -86,3 +91,39 @@ def test_a_copy_through_pickle_connects_alike(server: Server) -> None:
     server.set(faults=[fault("redirect", 307, at=[1])])
     again = pickle.loads(pickle.dumps(lm_at(server)))
     assert isinstance(again, ServedLM) and again("hello")
+
+
+class Endless:
+    """A connection whose server sends parts of a reply for ever."""
+
+    def __init__(self, part: bytes, seconds: float = 0.0) -> None:
+        self.part, self.seconds, self.released = part, seconds, list[bool]()
+
+    def stream(self, request: TransportRequest) -> TransportResponse:
+        def chunks() -> Iterator[bytes]:
+            while True:
+                time.sleep(self.seconds)
+                yield self.part
+
+        return TransportResponse(
+            status=200, reason="", http_version="1.1", headers=[], chunks=chunks(), release=self.released.append
+        )
+
+
+@pytest.mark.parametrize(
+    ("server", "error", "message"),
+    [
+        (Endless(b"x" * 2**16), ProviderError, "max_tokens does not allow"),
+        (Endless(b"x", 0.01), ReadTimeout, "in time"),
+    ],
+)
+def test_a_reply_without_end_is_left_at_the_bounds_of_its_request(server: Endless, error: Any, message: str) -> None:
+    """Whether it is many bytes at once or one now and then; the connection is closed."""
+    body = json.dumps({"messages": [], "max_tokens": 100}).encode()
+    request = TransportRequest("POST", "http://a/v1/chat/completions", body=body, read_timeout=0.3)
+    if error is ProviderError:
+        request = replace(request, read_timeout=600.0)
+    with pytest.raises(error, match=message):
+        Transport(server).stream(request).read()
+    assert server.released == [False]
+    assert largest_reply(body) < 2**21 < largest_reply(b"no JSON")
