@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import dspy
 
-from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
+from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict, Taught
 from step_runtime.base.formats import FORMATS
 from step_runtime.codegen import generate_prompt, prompt_tests
 from step_runtime.tasks.task import Task
@@ -28,7 +28,7 @@ class BareWords(Strict):
     """
 
     desc: str
-    syntax: str
+    syntax: Taught
     closing: str
 
 

@@ -19,6 +19,7 @@ import re
 import textwrap
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from step_runtime.base.syntax import parse_python
 
@@ -370,10 +371,6 @@ def _without_prose(lines: list[str]) -> list[str]:
 
 def _parses(lines: list[str]) -> bool:
     text = textwrap.dedent("\n".join(lines))
-    if len(text) > MAX_PARSED:
-        return False
-    try:
-        parse_python(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
-    return True
+    with suppress(SyntaxError, ValueError, MemoryError, RecursionError):
+        return len(text) <= MAX_PARSED and bool(parse_python(text))
+    return False

@@ -9,13 +9,14 @@ import hashlib
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from step_runtime.base.errors import TaskError
 from step_runtime.base.mistakes import mistake
+from step_runtime.primitives import PRIMITIVES
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import task_of
 from step_runtime.tasks.task import SolvedTask, Task
@@ -27,6 +28,10 @@ P = TypeVar("P", bound="BasePrompt")
 
 class PromptError(ValueError):
     """A base prompt's file cannot be used; the message names the file, the line, the place and what was expected."""
+
+
+Taught = Annotated[str, AfterValidator(lambda text: text.replace("{primitives}", ", ".join(PRIMITIVES)))]
+"""A text in which the names of all primitives stand for `{primitives}`."""
 
 
 class Strict(BaseModel):
@@ -59,7 +64,7 @@ class Reference(Strict):
 class BasePrompt(Strict):
     """The instructions of an agent in every request, for every task."""
 
-    desc: str
+    desc: Taught
 
     def located_examples(self) -> Iterator[tuple[Location, Task]]:
         """Every example with its place in the file."""
@@ -77,7 +82,7 @@ def _examples(part: Any, place: Location) -> Iterator[tuple[Location, Task]]:
 class ProposerPrompt(BasePrompt):
     """The language, its primitives, and patterns of their usage."""
 
-    syntax: str
+    syntax: Taught
     primitives: list[Reference]
     patterns: list[Reference]
 

@@ -20,9 +20,9 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import dspy
-from dspy._vendor.lm15.transports._exceptions import ReadTimeout
 from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import CacheConfig, ProviderError
+from dspy.lm15 import TimeoutError as LateError
 
 from optimizers.metering import whole
 
@@ -110,7 +110,7 @@ def _bounded(response: Any, chunks: Iterator[bytes], most: int, until: float) ->
         if late or read > most:
             response._release_once(body_consumed=False)  # which closes the connection
             if late:
-                raise ReadTimeout("the reply was not complete in time")
+                raise LateError("the reply was not complete in time")
             raise ProviderError(f"the reply has more than {most:,} bytes, which max_tokens does not allow")
         yield chunk
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dspy._vendor.lm15.transports._exceptions import ReadTimeout
 from dspy._vendor.lm15.transports._types import TransportRequest, TransportResponse
 from dspy.lm15 import ProviderError
+from dspy.lm15 import TimeoutError as LateError
 
 from optimizers.ledger import Ledger
 from optimizers.requests import sampled
@@ -114,7 +114,7 @@ class Endless:
     ("server", "error", "message"),
     [
         (Endless(b"x" * 2**16), ProviderError, "max_tokens does not allow"),
-        (Endless(b"x", 0.01), ReadTimeout, "in time"),
+        (Endless(b"x", 0.01), LateError, "in time"),
     ],
 )
 def test_a_reply_without_end_is_left_at_the_bounds_of_its_request(server: Endless, error: Any, message: str) -> None:
