@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from step_runtime.verification.exact.proof import ExactVerdict
     from step_runtime.verification.held_out import HeldOut, HeldOutTask
     from step_runtime.verification.mutation import MutationScore
-    from step_runtime.verification.verdict import Verdict
-    from step_runtime.verification.verify import Verifier
+    from step_runtime.verification.verify import Verdict, Verifier
 
 LOST_BEFORE = "lost-before"
 _LOADING = "loading"
@@ -181,7 +180,7 @@ def _in_step(request: Request) -> ProgramVerdict:
     """By the verifier of STeP."""
     from step_runtime.base.errors import Diagnostic, RunError
     from step_runtime.tasks.reader import task_text
-    from step_runtime.verification.verdict import Verdict
+    from step_runtime.verification.verify import Verdict
 
     name, statement, text, source = request.task, request.statement, request.text, ""
     doubts: tuple[TaskWarning, ...] = ()
@@ -245,7 +244,7 @@ def _in_language(request: Request, name: str) -> ProgramVerdict:
 
 def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
     from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
-    from step_runtime.verification.verdict import Verdict
+    from step_runtime.verification.verify import Verdict
 
     most = limits.limit_characters if limits else None
     if most is not None and len(text) > most:

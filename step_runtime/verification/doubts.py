@@ -1,26 +1,273 @@
-"""Properties that make a task's verdicts doubtful: simpler references that agree, constant data, fixed sizes, bools."""
+"""What makes a task's verdicts doubtful: its code is run, and what a wrong program would pass by is named.
+
+References that a constant or a simpler one matches, random ones, functions that fail or read inputs whole, data that
+does not vary, dims that are equal or of one size, and folds of which one end does not count.
+"""
 
 from __future__ import annotations
 
 import ast
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 from torch.overrides import TorchFunctionMode
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Dim
 from step_runtime.base.syntax import parse_python
-from step_runtime.base.types import Element, components_of
-from step_runtime.execution.invocation import Data
-from step_runtime.execution.number_formats import exact
-from step_runtime.tasks.task import Task, TensorSpec
-from step_runtime.verification.compare import close
-from step_runtime.verification.instance import TaskInstance
+from step_runtime.base.types import Buffer, Element, Multihot, StreamType, components_of
+from step_runtime.execution.invocation import BeforeRun, Data, apply, element_layout, initial
+from step_runtime.execution.number_formats import element_type, exact, is_rounded, same_numbers
+from step_runtime.tasks.task import FnSpec, Task, TensorSpec, declared_shapes
+from step_runtime.tasks.yaml_format import Location
+from step_runtime.verification.compare import close, matches
+from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.stress import SAMPLES, is_unstressed
+
+_SAMPLES = 5
+"""Inputs that a reference is computed on: if few outcomes are possible, two may agree by chance."""
+_RUNS = 6
+"""Runs of a reference on one input: one that chooses between two values at random agrees with itself in one of 32."""
+
+
+def doubts(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
+    """Runs the task's code at each set of sizes; returns what makes its verdicts unreliable."""
+    tried, doubted = instances(task, before_run=before_run), False
+    sets = [instance.sizes for instance in tried]
+    yield from _equal_dims(task, sets)
+    yield from _fixed_dims(task, sets)
+    yield from _boolean_functions(task)
+    yield from _function_trials(task, tried)
+    yield from _assumptions(tried[0])
+    yield from _unstressed(tried[0])
+    for instance in tried:
+        for index, (spec, values) in enumerate(zip(task.outputs, zip(*_outcomes(instance), strict=True), strict=True)):
+            problem = _constant(values)
+            if problem is not None:
+                doubted = True
+                message = f"output {spec.name} {problem.format(instance.place)}"
+                yield TaskWarning("constant-output", message, ("outputs", index))
+            elif missing := _missing(values):
+                message = (
+                    f"output {spec.name} is NaN for some inputs, in {missing} numbers at {instance.place}: a program"
+                    " that gives NaN there passes"
+                )
+                yield TaskWarning("nan-output", message, ("outputs", index))
+    random = list(_random(task, tried, before_run))
+    yield from random
+    if not doubted and not random:
+        yield from _unread(task, tried[0])
+        yield from _unvaried_data(task, tried)
+        yield from _simpler_references(tried)
+        yield from _negligible_ends(task, tried)
+
+
+def _outcomes(instance: TaskInstance) -> list[list[Data]]:
+    """The references of several inputs; no more of them once every output has two that differ."""
+    found: list[list[Data]] = []
+    for seed in range(_SAMPLES):
+        instance.sample_inputs(seed)
+        found.append(instance.reference())
+        if not any(map(_agree, found[0], found[-1])):
+            break
+    return found
+
+
+def _constant(values: Sequence[Data]) -> str | None:
+    """The problem with an output whose values do not distinguish several inputs, or None."""
+    pairs = [(a, b) for other in values[1:] for a, b in zip(values[0], other, strict=True)]
+    if all(torch.equal(a, b) for a, b in pairs):
+        return "does not depend on the inputs at {}: any constant would pass"
+    if not all(close(a, b) for a, b in pairs):
+        return None
+    if all(bool(part.isnan().all()) for value in values for part in value):
+        return "is NaN throughout at {} for every input"
+    return "changes with the inputs by less than the comparison's tolerance at {}: a constant would pass"
+
+
+def _missing(values: Sequence[Data]) -> str:
+    """How many numbers of an output are NaN, where the inputs decide which; empty where they do not."""
+    masks = [[part.isnan() for part in value] for value in values]
+    if all(all(map(torch.equal, masks[0], other)) for other in masks[1:]):
+        return ""
+    count, all_ = max((sum(int(part.sum()) for part in mask), sum(part.numel() for part in mask)) for mask in masks)
+    return f"{count} of {all_}"
+
+
+def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
+    """Inputs that no output depends on: a program may treat them as it likes."""
+    instance.sample_inputs(0)
+    values = instance.reference()
+    for index, spec in enumerate(task.inputs):
+        if not instance.change_input(spec):
+            continue
+        try:
+            others = instance.reference()
+        except TaskCodeError:  # it has read the input, then
+            continue
+        if all(map(_agree, values, others)):
+            message = f"no output depends on input {spec.name}: a program may use it in any way and pass"
+            yield TaskWarning("unread-input", message, ("inputs", index))
+
+
+def _random(task: Task, tried: Sequence[TaskInstance], before_run: BeforeRun | None) -> Iterator[TaskWarning]:
+    """The references that use torch's generator and whose value depends on it, and those with others for one input."""
+    random = [instance for instance in tried if any(place[0] == "outputs" for place in instance.random)]
+    pairs = [_at_other_seeds(instance) for instance in random]
+    runs = _again(task, min(range(len(tried)), key=lambda index: sum(tried[index].sizes.values())), before_run)
+    for index, spec in enumerate(task.outputs):
+        elsewhere, first, *again = (run[index] for run in runs)
+        if not all(_agree(one[index], other[index]) for one, other in pairs):
+            message = f"reference of output {spec.name} uses random numbers, which no program can match"
+            yield TaskWarning("random-reference", message, ("outputs", index))
+        elif not all(all(map(same_numbers, first, other)) for other in again):
+            message = (
+                f"reference of output {spec.name} gives other values for the same inputs when it runs again, which no"
+                " program can match: it uses random numbers or the time, or keeps state between calls"
+            )
+            yield TaskWarning("random-reference", message, ("outputs", index))
+        elif not all(map(same_numbers, first, elsewhere)):
+            message = (
+                f"reference of output {spec.name} gives other values for the same inputs when `global` runs again:"
+                " draw random numbers by torch, whose seed is set before"
+            )
+            yield TaskWarning("random-reference", message, ("outputs", index))
+
+
+def _again(task: Task, index: int, before_run: BeforeRun | None) -> list[list[Data]]:
+    """The references for one input at a set of sizes: with one run of `global`, then with another, several times."""
+    runs = []
+    for _ in range(2):
+        instance = TaskInstance(task, task.size_sets()[index], before_run=before_run)
+        instance.sample_inputs(0)
+        runs.append(instance.reference())
+    for _ in range(_RUNS - 1 if _is_small(instance) else 1):
+        instance.sample_inputs(0)
+        runs.append(instance.reference())
+    return runs
+
+
+def _at_other_seeds(instance: TaskInstance) -> tuple[list[Data], list[Data]]:
+    instance.sample_inputs(0)
+    values = instance.reference()
+    instance.seed = 1
+    return values, instance.reference()
+
+
+def _equal_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
+    """The dims that the task uses and that are equal at every set of sizes."""
+    used = sorted({symbol.name for dims in declared_shapes(task) for dim in dims for symbol in dim.value.free_symbols})
+    for one, other in combinations(used, 2):
+        if all(sizes[one] == sizes[other] for sizes in sets):
+            values = " and ".join(dict.fromkeys(str(sizes[one]) for sizes in sets))
+            equal = f"{one} and {other} are both {values} at every set of sizes"
+            yield TaskWarning("equal-dims", f"{equal}: a program that takes one for the other may pass", ("sizes",))
+
+
+_ELEMENTS = 4
+"""Elements that a function has to fail on, each with other numbers, before it counts as one that always fails."""
+
+_OF_NUMBERS = (ValueError, ArithmeticError, AssertionError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+"""What code raises that takes other numbers, such as a matrix that is positive definite."""
+
+
+def _function_trials(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
+    """Runs each function on elements of its declared types, at each set of sizes.
+
+    Gives those that may take other numbers than were tried, those that give other results for one element, and the
+    inputs that functions read by name.
+
+    Raises:
+        TaskCodeError: A function fails on all elements, or returns something other than it declares.
+    """
+    inputs = {spec.name for spec in task.inputs}
+    for index, spec in enumerate(task.fns):
+        location, named = ("fns", index, "apply"), _named(spec)
+        doubt: TaskCodeError | None = None
+        random = False
+        for instance in tried:
+            instance.sample_inputs(0)
+            with instance.reads() as read:
+                outcome = _outcome(instance, instance.fns[spec.func_name], location)
+            doubt = doubt or (outcome if isinstance(outcome, TaskCodeError) else None)
+            random = random or outcome is False
+            named |= read
+        if doubt is not None:
+            yield TaskWarning("function-fails", str(doubt), location)
+        if random:
+            message = (
+                f"function {spec.func_name} gives other results for the same element when it runs again: it uses random"
+                " numbers or the time, or keeps state between calls; no verdict on a program that uses it is certain"
+            )
+            yield TaskWarning("random-function", message, location)
+        for name in sorted(inputs & named):
+            message = (
+                f"function {spec.func_name} reads input {name} by name, and so all of it at once: a program that"
+                f" passes too little of it on may pass. Make it an argument of the function"
+            )
+            yield TaskWarning("input-by-name", message, location)
+
+
+def _outcome(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeError | bool:
+    """Why a function fails on elements of these numbers; whether it repeats its result once it succeeds.
+
+    Raises:
+        TaskCodeError: It fails on all of them, whatever their numbers.
+    """
+    generator = torch.Generator().manual_seed(0)
+    causes: list[TaskCodeError] = []
+    for number in range(_ELEMENTS):
+        element = [_sample(part, instance, number, generator) for part in components_of(fn.input)]
+        try:
+            with instance.author_code(f"function {fn.label}", location):
+                first, *again = (_call(fn, element, instance) for _ in range(_RUNS))
+        except TaskCodeError as error:
+            causes.append(error.__cause__ if isinstance(error.__cause__, TaskCodeError) else error)
+        else:
+            return all(all(map(same_numbers, first, other)) for other in again)
+    where = f"at {instance.place}, on each element of its declared type that was tried: of random numbers, ones, zeros"
+    of_code = [cause for cause in causes if not isinstance(cause.__cause__, _OF_NUMBERS)]
+    if len(of_code) < _ELEMENTS:
+        return TaskCodeError(f"{causes[0]}, {where}", location)
+    raise TaskCodeError(f"{instance.task.name}: {causes[0]}, {where}", location) from causes[0].__cause__
+
+
+def _call(fn: Fn, element: list[Tensor], instance: TaskInstance) -> Data:
+    state: list[Data] = [initial(fn, instance.sizes, instance.dtype)] if fn.stateful else []
+    return apply(fn, [*state, [part.clone() for part in element]], instance.sizes, instance.dtype)
+
+
+def _sample(element: Element, instance: TaskInstance, number: int, generator: torch.Generator) -> Tensor:
+    """A component: random numbers, ones, zeros, then random numbers again; one bit of a Multihot, then another."""
+    shape, kind = element_layout(element, instance.sizes), element_type(element, instance.dtype)
+    if isinstance(element, Multihot):
+        return one_hot(torch.tensor(number % shape[-1]), shape[-1]).expand(shape).to(kind)
+    if number in (1, 2):
+        return torch.full(shape, 2 - number, dtype=kind)
+    uniform = torch.rand(shape, dtype=torch.float64, generator=generator)
+    return (uniform if element.format.kind == "float" else uniform < 0.5).to(kind)
+
+
+def _named(spec: FnSpec) -> set[str]:
+    """The names at which a function's code reads `input_data`, whether or not its trials came there."""
+    tree = parse_python(textwrap.dedent(spec.apply))
+    return {
+        node.slice.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "input_data"
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    }
+
 
 _DROPPED = frozenset(
     {"abs", "absolute", "relu", "relu_", "relu6", "leaky_relu", "elu", "clamp", "clamp_", "clamp_min", "clamp_max",
@@ -58,14 +305,14 @@ class _Without(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def simpler_references(instances: Sequence[TaskInstance], samples: int) -> Iterator[TaskWarning]:
+def _simpler_references(instances: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
     """The functions that a reference could do without on the inputs sampled, so that a program may too."""
     first = instances[0]
     first.sample_inputs(0)
     with _Without() as seen:
         first.reference()
     for name in sorted(seen.called):
-        cases = [(instance, seed) for instance in instances for seed in range(samples)]
+        cases = [(instance, seed) for instance in instances for seed in range(_SAMPLES)]
         if all(_agrees_without(name, instance, seed) for instance, seed in cases):
             message = f"the reference is the same without its {name} on the task's inputs: a program without it passes"
             yield TaskWarning("simpler-reference", message, ("outputs",))
@@ -79,15 +326,15 @@ def _agrees_without(name: str, instance: TaskInstance, seed: int) -> bool:
             simpler = instance.reference()
     except TaskCodeError:
         return False
-    return all(map(agree, whole, simpler))
+    return all(map(_agree, whole, simpler))
 
 
-def agree(one: Data, other: Data) -> bool:
+def _agree(one: Data, other: Data) -> bool:
     """Whether two values of an output are close."""
     return all(close(a, b) for a, b in zip(one, other, strict=True))
 
 
-def unvaried_data(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
+def _unvaried_data(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
     """The inputs and parameters that the references read and whose data is constant: at every seed, or along a dim.
 
     A program that takes one element for another, or a constant for the input, agrees with the reference on such data.
@@ -135,7 +382,7 @@ def _depends(instance: TaskInstance, spec: TensorSpec, axes: int) -> bool:
         return True
     finally:
         instance.sample_inputs(0)
-    return not all(map(agree, values, others))
+    return not all(map(_agree, values, others))
 
 
 def _other(data: Tensor, axes: int) -> Tensor:
@@ -151,7 +398,7 @@ def _other(data: Tensor, axes: int) -> Tensor:
     return other.to(data.dtype)
 
 
-def fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
+def _fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
     """The stream dims that have one size in every set; what only elements have, such as the number of experts, may."""
     streams = (*task.input_types, *task.output_types)
     used = {symbol.name for stream in streams for dim in stream.shape for symbol in dim.free_symbols}
@@ -163,7 +410,7 @@ def fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarni
             yield TaskWarning("fixed-dim", message, ("sizes", name))
 
 
-def boolean_functions(task: Task) -> Iterator[TaskWarning]:
+def _boolean_functions(task: Task) -> Iterator[TaskWarning]:
     """The functions whose code returns a comparison where a number is declared."""
     for index, (fn, (_, given)) in enumerate(zip(task.fns, task.fn_types, strict=True)):
         numbers = any(part.format.kind == "float" for part in components_of(given))
@@ -201,7 +448,7 @@ def _is_bool(value: ast.expr) -> bool:
     return False
 
 
-def unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
+def _unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
     """Inputs without stress values: an expression gives their data, and its range is unknown."""
     for index, spec in enumerate(instance.task.inputs):
         samples = [instance.sampled(seed)[spec.name] for seed in range(SAMPLES)]
@@ -213,7 +460,7 @@ def unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
             yield TaskWarning(UNSTRESSED, message, ("inputs", index, "data_gen"))
 
 
-def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
+def _assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
     """Inputs whose data breaks the assumptions that the task states."""
     data = instance.sampled(0)
     for place, spec, stream in instance.task.tensors():
@@ -229,3 +476,155 @@ def _holds(assumption: str, data: Tensor, element: Element) -> bool:
     if assumption == "sums_to_1":
         return torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype), rtol=max(element.format.rtol, 1e-5))
     return bool((part > 0).all() if assumption == "positive" else (part >= 0).all())
+
+
+_NOISE = 1e-13
+"""Changes, relative to the largest number of an output, that rounding may make."""
+_SHORT = 2
+"""The size of a dim up to which a fold may read all of it and still be short."""
+_LARGEST = 2**20
+"""The most numbers of a task's data with which checks of it may run its references often."""
+
+_Reach = list[tuple[Tensor, Tensor]]
+"""Which parts of each output a change reaches: at all, and beyond the tolerance."""
+
+
+def _negligible_ends(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
+    """The inputs of which one end of a dim changes part of an output by less than the tolerance, at all sizes.
+
+    A part is what an output has at one index of the same dim, and all of an output without that dim.
+    """
+    able = [_Trials(one) for one in sorted(tried, key=_numbers) if _is_small(one)]
+    for index, (spec, stream) in enumerate(zip(task.inputs, task.input_types, strict=True)):
+        for axis, dim in enumerate(_dims(stream)):
+            longer = [one for one in able if one.data(spec.name, 0)[0].shape[axis] > _SHORT]
+            for end, name in ((0, "first"), (-1, "last")):
+                if longer and all(one.forgotten(index, axis, end) for one in longer):
+                    message = (
+                        f"the {name} elements of input {spec.name} along {dim} change part of an output, and by less"
+                        " than the comparison's tolerance: a program that leaves them out there passes"
+                    )
+                    yield TaskWarning("negligible-input", message, ("inputs", index))
+
+
+def _is_small(instance: TaskInstance) -> bool:
+    """Whether the references take so little data that they may run often."""
+    return _numbers(instance) <= _LARGEST
+
+
+def _numbers(instance: TaskInstance) -> int:
+    """The numbers of all data of a sample."""
+    return sum(part.numel() for data in instance.sampled(0).values() for part in data)
+
+
+class _Trials:
+    """What the references of an instance make of other numbers at the ends of its inputs' dims."""
+
+    def __init__(self, instance: TaskInstance) -> None:
+        self._instance = instance
+        self._values: dict[int, list[Data]] = {}
+
+    def data(self, name: str, seed: int) -> Data:
+        """The data of an input at a seed."""
+        return self._instance.sampled(seed)[name]
+
+    def forgotten(self, index: int, axis: int, end: int) -> bool:
+        """Whether elements towards one end of a dim of an input change a part of an output by less than the tolerance.
+
+        Where those at the end change nothing at all, others are tried, at powers of two from the other end: numbers
+        may be lost in rounding on their way, or an output does without some.
+        """
+        size = self.data(self._instance.task.inputs[index].name, 0)[0].shape[axis]
+        first = self._reach(index, axis, end, 0)
+        if any(bool(changed.any()) for changed, _ in first):
+            return self._negligible(index, axis, end, first)
+        distances = [2**power for power in range(size.bit_length()) if 2**power < size]
+        positions = [size - 1 - distance if end == 0 else distance for distance in distances]
+        return any(self._negligible(index, axis, position) for position in positions)
+
+    def _negligible(self, index: int, axis: int, position: int, first: _Reach | None = None) -> bool:
+        """Whether what is at a position of a dim changes a part of an output, and beyond tolerance at no sample.
+
+        `first` is what it changes at the first sample, if that is known.
+        """
+        first = first or self._reach(index, axis, position, 0)
+        doubtful = [changed & ~beyond for changed, beyond in first]
+        for seed in range(1, _SAMPLES):
+            if not any(bool(one.any()) for one in doubtful):
+                return False
+            reach = self._reach(index, axis, position, seed)
+            doubtful = [one & ~beyond for one, (_, beyond) in zip(doubtful, reach, strict=False)]
+        return any(bool(one.any()) for one in doubtful)
+
+    def _reach(self, index: int, axis: int, position: int, seed: int) -> _Reach:
+        """What other numbers at a position of a dim change; nothing where the reference fails on them."""
+        task = self._instance.task
+        spec, dim = task.inputs[index], _dims(task.input_types[index])[axis]
+        pairs = zip(self.data(spec.name, seed), self.data(spec.name, seed + _SAMPLES), strict=True)
+        mixed = tuple(_with_other(one, other, axis, position) for one, other in pairs)
+        try:
+            values, others = self._reference(seed), self._reference(seed, (spec, mixed))
+        except TaskCodeError:  # data that is not of its kind any more
+            return []
+        finally:
+            self._instance.sample_inputs(0)
+        return [
+            pair
+            for one, other, stream in zip(values, others, task.output_types, strict=True)
+            for pair in _parts(one, other, _axis(stream, dim))
+        ]
+
+    def _reference(self, seed: int, replaced: tuple[TensorSpec, Data] | None = None) -> list[Data]:
+        """The outputs' references at a seed, with the data of one input replaced."""
+        if replaced is None and seed in self._values:
+            return self._values[seed]
+        self._instance.sample_inputs(seed)
+        if replaced is not None:
+            self._instance.replace_input(*replaced)
+            return self._instance.reference()
+        return self._values.setdefault(seed, self._instance.reference())
+
+
+def _axis(stream: StreamType, dim: Dim) -> int | None:
+    """The axis of an output's tensor that is a dim; None if none is."""
+    dims = _dims(stream)
+    return dims.index(dim) if dim in dims else None
+
+
+def _dims(stream: StreamType) -> tuple[Dim, ...]:
+    """The dims of a stream's tensors: its own, and those of its Buffers, where all components have the same."""
+    own = tuple(reversed(stream.shape))
+    inner = {_buffered(element) for element in components_of(stream.dtype)}
+    return (*own, *inner.pop()) if len(inner) == 1 else own
+
+
+def _buffered(element: Element) -> tuple[Dim, ...]:
+    """The dims of a Buffer; none of other elements."""
+    return tuple(reversed(element.dims)) if isinstance(element, Buffer) else ()
+
+
+def _parts(one: Data, other: Data, axis: int | None) -> Iterator[tuple[Tensor, Tensor]]:
+    """Which parts of an output differ: at all, and beyond the tolerance; rounded formats are left out."""
+    for before, after in zip(one, other, strict=True):
+        if not is_rounded(before.dtype) and before.shape == after.shape:
+            yield _by_part(_differ(before, after), axis), _by_part(~matches(before, after), axis)
+
+
+def _by_part(changed: Tensor, axis: int | None) -> Tensor:
+    """Whether each part has an element of which it holds."""
+    return (
+        changed.any().reshape(1) if axis is None else changed.movedim(axis, 0).reshape(changed.shape[axis], -1).any(1)
+    )
+
+
+def _with_other(data: Tensor, other: Tensor, axis: int, position: int) -> Tensor:
+    mixed = data.clone()
+    mixed.select(axis, position).copy_(other.select(axis, position))
+    return mixed
+
+
+def _differ(one: Tensor, other: Tensor) -> Tensor:
+    """Where two values differ by more than rounding makes of them."""
+    before, after = exact(one), exact(other)
+    scale = before.abs().nan_to_num(0.0, 0.0, 0.0).max() if before.numel() else 0.0
+    return (before - after).abs() > _NOISE * scale

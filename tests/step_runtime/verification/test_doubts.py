@@ -1,11 +1,178 @@
-"""A task that a simpler program would pass is doubted when it is loaded; one that none would pass is not."""
+"""What a task's author should know when the file is loaded.
+
+Invariants: a file whose verdicts are worth less than they seem loads with a warning that says why; one whose verdicts
+are sound loads without. A function that always fails makes its task unusable. Other errors are in `test_validation`.
+"""
 
 import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
-from step_runtime import TaskWarning, load_task
+from step_runtime import TaskCodeError, TaskWarning, load_task
+from tests.support.samples import MINIMAL
+
+
+def loaded(folder: Path, text: str) -> list[TaskWarning]:
+    """The warnings on loading a file of this text."""
+    path = folder / "task.yaml"
+    path.write_text(text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_task(path)
+    return [each.message for each in caught if isinstance(each.message, TaskWarning)]
+
+
+def warned(folder: Path, text: str) -> list[str]:
+    """Their messages, without the file's path."""
+    return [str(each).removeprefix(f"{folder / 'task.yaml'}: ") for each in loaded(folder, text)]
+
+
+CONSTANT = "output S0 does not depend on the inputs at M=5, N=7: any constant would pass"
+TOLERANCE = "output S0 changes with the inputs by less than the comparison's tolerance at M=5, N=7: a constant"
+RANDOM = "reference of output S0 uses random numbers"
+
+
+@pytest.mark.parametrize(
+    ("reference", "quoted"),
+    [
+        ("torch.ones(N_value)", CONSTANT),
+        ("(input_data['E0'] * 0).sum(1)", CONSTANT),
+        ("(input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
+        ("input_data['E0'].prod(1) * 1e-8", TOLERANCE),
+        ("3 + (input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
+        ("input_data['E0'].sum(1) * float('nan')", "output S0 is NaN throughout at M=5, N=7 for every input"),
+    ],
+)
+def test_a_reference_that_a_constant_matches_is_reported(reference: str, quoted: str, tmp_path: Path) -> None:
+    """At each set of sizes, whether its numbers are all the same or the comparison does not tell them apart."""
+    found = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
+    assert len(found) == 2
+    assert found[0].startswith(quoted)
+
+
+def test_a_reference_that_is_nan_for_some_inputs_is_reported(tmp_path: Path) -> None:
+    """A pattern of NaN that all inputs share is the author's own, see the next test."""
+    reference = "input_data['E0'].sum(1) * torch.where(input_data['E0'][:, 0] > 0.5, 1, float('nan'))"
+    [found, *_] = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
+    assert found.startswith("output S0 is NaN for some inputs, in ") and "7 numbers at M=5, N=7" in found
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "input_data['E0'].sum(1)",
+        "input_data['E0'].sum(1) * 1e-5",
+        "(input_data['E0'].sum(1) > 2.5).double()",
+        "input_data['E0'].sum(1).cumsum(0).where(torch.arange(N_value) > 1, float('nan'))",
+    ],
+)
+def test_a_reference_that_tells_inputs_apart_is_not(reference: str, tmp_path: Path) -> None:
+    """However small its numbers, and wherever they are none."""
+    assert warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference)) == []
+
+
+@pytest.mark.parametrize(
+    "reference", ["input_data['E0'].sum(1) + torch.randn(N_value)", "input_data['E0'].bernoulli().sum(1)"]
+)
+def test_a_random_reference_is_reported(reference: str, tmp_path: Path) -> None:
+    """No program computes what it gives."""
+    (found,) = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
+    assert found.startswith(RANDOM)
+
+
+@pytest.mark.parametrize(
+    "reference", ["torch.manual_seed(5); input_data['E0'].sum(1)", "torch.randn(3); input_data['E0'].sum(1)"]
+)
+def test_a_reference_that_only_touches_the_generator_is_not_random(reference: str, tmp_path: Path) -> None:
+    """Its value is the same whatever is drawn."""
+    assert warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference)) == []
+
+
+def test_weights_that_global_draws_are_no_random_reference(tmp_path: Path) -> None:
+    """They are the same for the reference and for the functions."""
+    text = f"global: W = torch.randn(N_value)\n{MINIMAL}".replace(
+        "input_data['E0'].sum(1)", "input_data['E0'].sum(1) + W"
+    )
+    assert warned(tmp_path, text) == []
+
+
+DRAWN = {
+    "import random": "random.random()",
+    "import numpy": "numpy.random.rand()",
+    "import time": "time.time_ns() % 1_000_003",
+    "import itertools; counter = itertools.count()": "next(counter)",
+    "import itertools; coin = itertools.cycle([1, 1, 1, 0])": "next(coin)",
+    "import random; x = random.random()": "x",
+}
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_random_numbers_from_anywhere_are_reported(drawn: str, tmp_path: Path) -> None:
+    """A reference runs again on the same inputs, and once more after `global` has run again."""
+    text = f"global: {drawn}\n{MINIMAL}".replace("input_data['E0'].sum(1)", f"input_data['E0'].sum(1) + {DRAWN[drawn]}")
+    (found,) = warned(tmp_path, text)
+    assert found.startswith("reference of output S0 gives other values for the same inputs when ")
+
+
+SIZES = {
+    "sizes: {M: 6, N: 6}": [
+        "M and N are both 6 at every set of sizes: a program that takes one for the other may pass"
+    ],
+    "sizes: {M: [6, 4], N: [6, 4]}": [
+        "M and N are both 6 and 4 at every set of sizes: a program that takes one for the other may pass"
+    ],
+    "sizes: {M: [6, 4], N: [6, 5]}": [],
+    "sizes: {M: 6, N: 3}": [],
+    "sizes: {K: [5, 6], D: 3}": [],
+    "sizes: {E: [5, 6]}": [],
+    "global: ctx[N] = M_value": [
+        "M and N are both 5 and 6 at every set of sizes: a program that takes one for the other may pass"
+    ],
+    "global: ctx[N] = ctx[M] + 1": [],
+}
+
+
+@pytest.mark.parametrize("given", SIZES)
+def test_sizes_that_distinguish_too_little_are_reported(given: str, tmp_path: Path) -> None:
+    """Two dims in use that are alike in every set, as `global` leaves them."""
+    alike = [text for text in warned(tmp_path, f"{MINIMAL}{given}\n") if "takes one for the other" in text]
+    assert alike == SIZES[given]
+
+
+def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
+    """A function's type may be where two dims meet."""
+    text = MINIMAL.replace("input_dtype: fp32", 'input_dtype: "Buffer(fp32, [K])"').replace(
+        "input[0]]", "input[0].sum()]"
+    )
+    (found,) = warned(tmp_path, f"{text}sizes: {{M: [5, 6], K: [5, 6]}}\n")
+    assert found.startswith("K and M are both 5 and 6 at every set of sizes")
+
+
+def test_checks_of_a_task_cost_few_runs_of_its_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that tells two inputs apart, at sizes that are fixed, is run less than ten times in all.
+
+    Where the data is small, once more for either end of each dim, once for what these are compared with, and four times
+    to see whether it repeats its values.
+    """
+    monkeypatch.setattr("torch.runs", [], raising=False)
+    text = MINIMAL.replace("input_data['E0'].sum(1)", "torch.runs.append(1); input_data['E0'].sum(1)")
+    warned(tmp_path, f"{text}sizes: {{M: 60, N: 70}}\n")
+    assert 0 < len(vars(torch)["runs"]) < 10 + 2 * 2 + 1 + 4
+    vars(torch)["runs"].clear()
+    warned(tmp_path, f"{text}sizes: {{M: 1500, N: 700}}\n")
+    assert 0 < len(vars(torch)["runs"]) < 10
+
+
+@pytest.mark.parametrize(
+    ("comment", "accepts"), [("", False), ("  # accepted: equal-dims, fixed-dim", True), ("  # accepted: x", False)]
+)
+def test_a_warning_is_accepted_by_a_comment_on_its_line(comment: str, accepts: bool, tmp_path: Path) -> None:
+    """By its code; others are given."""
+    found = warned(tmp_path, f"{MINIMAL}sizes: {{M: [6, 4], N: 3}}{comment}\n")
+    assert len(found) == (0 if accepts else 1) and all("N is 3 at every set of sizes" in message for message in found)
+
 
 TASK = """
 inputs: [{{name: E0, dtype: fp32, dims: [N, M], {input}}}]
@@ -17,12 +184,7 @@ GOOD = {"input": "data_gen: torch.randn", "apply": "return [-input[0]]", "refere
 
 
 def codes(folder: Path, **fields: str) -> list[str]:
-    path = folder / "task.yaml"
-    path.write_text(TASK.format(**{**GOOD, **fields}))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        load_task(path)
-    return [warning.message.code for warning in caught if isinstance(warning.message, TaskWarning)]
+    return [each.code for each in loaded(folder, TASK.format(**{**GOOD, **fields}))]
 
 
 @pytest.mark.parametrize("function", ["abs()", "clamp(min=0)", "relu()", "clamp(-5, 5)"])
@@ -68,13 +230,8 @@ def test_an_assumption_that_the_data_breaks_is_named(tmp_path: Path) -> None:
 
 def test_a_function_that_declares_a_bool_is_not_named(tmp_path: Path) -> None:
     """It returns what it declares."""
-    path = tmp_path / "task.yaml"
-    path.write_text(
-        TASK.format(**GOOD | {"apply": "return [input[0] > 0]"}).replace("output_dtype: fp32", "output_dtype: bool")
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load_task(path)
+    text = TASK.format(**GOOD | {"apply": "return [input[0] > 0]"})
+    assert loaded(tmp_path, text.replace("output_dtype: fp32", "output_dtype: bool")) == []
 
 
 @pytest.mark.parametrize(
@@ -90,24 +247,16 @@ def test_a_function_that_declares_a_bool_is_not_named(tmp_path: Path) -> None:
 def test_data_that_does_not_vary_is_named(data: str, reference: str, tmp_path: Path) -> None:
     """At every seed, or along a dim; next to an input whose data varies, too, so that the output is no constant."""
     varied = ", {name: E1, dtype: fp32, dims: [N, M], data_gen: torch.randn}]"
-    path = tmp_path / "task.yaml"
     text = TASK.format(**GOOD | {"input": f'data_gen: "{data}"', "reference": f"{reference} + input_data['E1']"})
-    path.write_text(text.replace("}]\nfns", f"}}{varied}\nfns"))
-    with pytest.warns(TaskWarning, match="input E0 has the same data") as caught:
-        load_task(path)
-    assert [(warning.message.code, warning.message.location) for warning in caught] == [  # type: ignore[union-attr]
-        ("constant-input", ("inputs", 0))
-    ]
+    (found,) = loaded(tmp_path, text.replace("}]\nfns", f"}}{varied}\nfns"))
+    assert (found.code, found.location) == ("constant-input", ("inputs", 0))
+    assert "input E0 has the same data" in str(found)
 
 
 def test_constant_data_that_no_reference_reads_is_not_named(tmp_path: Path) -> None:
     """A program may count with it."""
     ones = ", {name: E1, dtype: fp32, dims: [N, M], data_gen: torch.ones}]"
-    path = tmp_path / "task.yaml"
-    path.write_text(TASK.format(**GOOD).replace("}]\nfns", f"}}{ones}\nfns"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load_task(path)
+    assert loaded(tmp_path, TASK.format(**GOOD).replace("}]\nfns", f"}}{ones}\nfns")) == []
 
 
 def test_a_constant_parameter_is_named(tmp_path: Path) -> None:
@@ -131,3 +280,169 @@ def test_data_that_is_not_stressed_is_named(tmp_path: Path) -> None:
     assert codes(tmp_path, input=f"{sigmoid}, assumes: [positive]") == []
     assert codes(tmp_path, input='data_gen: "torch.randint(0, 9, shape)"') == []
     assert codes(tmp_path, input='data_gen: "2 * torch.randn(shape)"') == []
+
+
+OF_FUNCTION = """
+inputs: [{{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}}]
+parameters: [{{name: W, dtype: fp32, dims: [N], data_gen: torch.randn}}]
+{more}
+fns:
+- {{name: Neg, apply: "return [-input[0]]", input_dtype: fp32, output_dtype: fp32, func_name: fn_neg}}
+- {{name: F, apply: "{apply}", input_dtype: "{taken}", output_dtype: "{given}", func_name: fn}}
+outputs: [{{name: S0, dtype: fp32, dims: [N, M], data_transform: "-input_data['E0']"}}]
+"""
+
+
+def of_function(folder: Path, apply: str, taken: str = "fp32", given: str = "fp32", more: str = "") -> list[str]:
+    """The codes of the warnings on loading a task with this function."""
+    text = OF_FUNCTION.format(apply=apply, taken=taken, given=given, more=more)
+    return [each.code for each in loaded(folder, text)]
+
+
+@pytest.mark.parametrize(
+    ("apply", "cause"),
+    [
+        ("return input[0]", "apply returned Tensor; expected a list of 1 tensor"),
+        ("return [input[0], input[0]]", "apply returned 2 components; expected 1"),
+        ("return [inputs[0]]", "NameError: name 'inputs' is not defined"),
+        ("return [input[1]]", "IndexError"),
+        ("return [input_data['V'][0]]", "KeyError: 'V'"),
+        ("return [input[0].expand(2)]", r"has shape \(2,\); expected \(\)"),
+    ],
+)
+def test_a_function_that_always_fails_is_an_error_at_its_line(apply: str, cause: str, tmp_path: Path) -> None:
+    """Whether or not a program would use it."""
+    with pytest.raises(TaskCodeError, match=rf"task.yaml:7: .*fn.*{cause}.*at M=5"):
+        of_function(tmp_path, apply)
+
+
+@pytest.mark.parametrize(
+    ("apply", "expected"),
+    [
+        ("return [input[0] + torch.rand(())]", ["random-function"]),
+        ("calls.append(1); return [input[0] * len(calls)]", ["random-function"]),
+        ("torch.rand(()); return [input[0] + w]", []),
+    ],
+)
+def test_a_function_with_another_result_for_the_same_element_is_doubted(
+    apply: str, expected: list[str], tmp_path: Path
+) -> None:
+    """Whether it draws numbers or keeps state; one that only touches the generator is not."""
+    assert of_function(tmp_path, apply, more="global: calls = []; w = torch.rand(())") == expected
+
+
+def test_a_function_that_fails_at_one_set_of_sizes_is_an_error(tmp_path: Path) -> None:
+    """It has a size of the other in it."""
+    buffer = "Buffer(fp32, [N])"
+    with pytest.raises(TaskCodeError, match="at M=6, N=4"):
+        of_function(
+            tmp_path, "return [torch.arange(9) * input[0]]", buffer, buffer, more="sizes: {N: [9, 4], M: [5, 6]}"
+        )
+
+
+def test_a_function_that_may_take_other_numbers_is_a_warning(tmp_path: Path) -> None:
+    """Here, matrices that are positive definite."""
+    matrix = "Buffer(fp32, [N, N])"
+    assert of_function(tmp_path, "return [torch.linalg.cholesky(input[0])]", matrix, matrix) == ["function-fails"]
+    assert of_function(tmp_path, "assert input[0] > 5; return [input[0]]") == ["function-fails"]
+    assert of_function(tmp_path, "assert input[0] != 1 and input[0] != 0; return [input[0]]") == []
+
+
+@pytest.mark.parametrize(
+    ("taken", "apply"),
+    [
+        ("int32", "return [input_data['W'][input[0]]]"),
+        ("Multihot(fp32, N)", "return [input[0].argmax()]"),
+        ("bool", "return [input[0]]"),
+    ],
+)
+def test_functions_are_tried_on_what_their_types_hold(taken: str, apply: str, tmp_path: Path) -> None:
+    """Indices, bits."""
+    assert of_function(tmp_path, apply, taken=taken) == []
+
+
+@pytest.mark.parametrize(
+    ("apply", "more"),
+    [
+        ("return [input_data['E0'].mean()]", ""),
+        ("if input[0] > 1e9: return [input_data['E0'].mean()]\n\n  return [-input[0]]", ""),
+        ("return [whole('E0').mean()]", "global: |\n  def whole(name):\n    return input_data[name]\n"),
+        ("return [input_data.get('E0').mean()]", ""),
+    ],
+)
+def test_a_function_that_reads_an_input_by_name_is_a_warning(apply: str, more: str, tmp_path: Path) -> None:
+    """In its code, or in what its code calls: one Map of it implements anything."""
+    assert of_function(tmp_path, apply, more=more) == ["input-by-name"]
+
+
+def test_a_function_that_reads_a_parameter_by_name_is_fine(tmp_path: Path) -> None:
+    """Programs do not see parameters."""
+    assert of_function(tmp_path, "return [input[0] * input_data['W'].sum()]") == []
+
+
+RECURRENCE = """
+inputs:
+- name: X
+  dtype: fp32
+  dims: [T, B]
+  data_gen: torch.randn
+fns:
+- name: Step
+  apply: return [{decay} * state[0] + input[0]]
+  init: [0]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_step
+outputs:
+- name: Y
+  dtype: fp32
+  dims: [{dims}]
+  data_transform:
+  - |
+    state, states = 0, []
+    for x in input_data['X'].unbind(-1):
+        state = {decay} * state + x
+        states.append(state)
+    {result}
+sizes: {{T: [8, {shorter}], B: [5, 3]}}
+"""
+
+
+def ends(folder: Path, text: str) -> list[str]:
+    """What loading a task says of ends of its dims."""
+    return [each for each in warned(folder, text) if "elements of input" in each]
+
+
+def recurrence(decay: float, *, states: bool = False, shorter: int = 6) -> str:
+    """A task whose output is a decaying sum along T: the last one, or all."""
+    dims, result = ("T, B", "torch.stack(states, -1)") if states else ("B", "state")
+    return RECURRENCE.format(decay=decay, dims=dims, result=result, shorter=shorter)
+
+
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize("shorter", [2, 6])
+def test_a_recurrence_that_forgets_within_the_tolerance_is_reported(tmp_path: Path, states: bool, shorter: int) -> None:
+    """Its first elements change the last outputs by less than is compared: two elements are enough for a program."""
+    [found] = ends(tmp_path, recurrence(1e-4, states=states, shorter=shorter))
+    assert "the first elements of input X along T change part of an output" in found
+
+
+@pytest.mark.parametrize("decay", [1e-4, 0.5])
+def test_a_dim_of_buffers_is_a_dim_as_well(tmp_path: Path, decay: float) -> None:
+    """A function that folds a Buffer's elements may leave some out, too."""
+    text = recurrence(decay).replace("  dtype: fp32\n  dims: [T, B]", '  dtype: "Buffer(fp32, [T])"\n  dims: [B]')
+    found = ends(tmp_path, text)
+    assert len(found) == (decay < 0.1) and all("the first elements of input X along T" in one for one in found)
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.9, 1.0, 1.1])
+def test_a_recurrence_whose_data_shows_its_depth_is_not(tmp_path: Path, decay: float) -> None:
+    """No warning where a set of sizes makes each element count."""
+    assert ends(tmp_path, recurrence(decay)) == []
+
+
+@pytest.mark.parametrize("reference", ["input_data['X'].amax(-1)", "input_data['X'][:, -1]", "input_data['X'].sum(-1)"])
+def test_what_an_output_ignores_or_sees_is_not(tmp_path: Path, reference: str) -> None:
+    """An element that changes nothing at all is no doubt about depth, nor is a maximum that rarely depends on it."""
+    text = recurrence(1.0)
+    assert ends(tmp_path, text.replace("    state\n", f"    {reference}\n")) == []
