@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, format_note, render_script
-from signatures.extract import ANSWERS, extract_program, sections
+from signatures.extract import ANSWERS, MAX_CHARACTERS, extract_program, sections
 from step_runtime.language.canonical import for_prompt, shown_program
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
@@ -35,7 +35,7 @@ class YAMLAdapter(dspy.ChatAdapter):
 
     Args:
         callbacks: As DSPy's.
-        extract: The program in an answer, by the language that is asked for.
+        extract: The program in an answer, of which it gets the last 200,000 characters, by the language asked for.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class YAMLAdapter(dspy.ChatAdapter):
             return parsed
         found = sections(completion)
         others = {name: found.get(name, "") for name in signature.output_fields}
-        return others | {name: self._extract(completion) for name in programs}
+        return others | {name: self._extract(completion[-MAX_CHARACTERS:]) for name in programs}
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from pipeline.base.languages import step_only
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
 from signatures import LineAdapter, Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
+from signatures.extract import MAX_CHARACTERS
 from step_runtime.base.errors import TaskError
 from step_runtime.language.canonical import shown_program
 from step_runtime.language.parser import read
@@ -175,7 +176,7 @@ class Proposer(dspy.Module):
             return dspy.Prediction(**answer)
         except AdapterParseError as error:
             # The answer is empty, or not what a turn asks for; it may still hold a program.
-            return dspy.Prediction(impl=registry.find(self.language).extract(error.lm_response))
+            return dspy.Prediction(impl=registry.find(self.language).extract(error.lm_response[-MAX_CHARACTERS:]))
 
     def _by_lines(self, task: Task) -> dict[str, Any]:
         """An answer made of lines that may follow each other, with what the language's own pass adds to them."""

@@ -160,3 +160,11 @@ def test_a_request_shows_every_input_in_order_and_asks_for_the_program(
     assert places == sorted(places)
     assert "func_name: fn_sum" in request and all(text in request for text in texts.values())
     assert f"[[ ## {asked} ## ]]" in request[places[-1] :]
+
+
+def test_a_language_reads_the_end_of_a_long_answer_alone() -> None:
+    """However long an answer is, and whichever language reads it."""
+    taken: list[str] = []
+    adapter = YAMLAdapter(extract=lambda text: taken.append(text) or text)  # type: ignore[func-returns-value]
+    adapter.parse(Propose, "```" * 200_000 + "the end")
+    assert [len(text) for text in taken] == [200_000] and taken[0].endswith("the end")
