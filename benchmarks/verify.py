@@ -23,8 +23,8 @@ from random import Random
 from statistics import geometric_mean
 from typing import Any
 
-from pipeline.base.machine import cores
 from pipeline.verification.limits import verification_pool
+from pipeline.verification.pool import cores
 from signatures import render_task
 from step_runtime.codegen import generate_test
 from step_runtime.tasks.reader import loads_task

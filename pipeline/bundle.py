@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.base.bundles import MANIFEST
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_folder
+from pipeline.base.outputs import MANIFEST
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Parser, output_option
 from pipeline.cli.program_arguments import program_file
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _written(options: BundleOptions) -> str:
     """The digest of the bundle, which is written; empty for a program that does not pass."""
     from pipeline.actions import bundle_program as action
-    from pipeline.base.bundles import Origin
+    from pipeline.base.outputs import Origin
     from pipeline.cli.program_arguments import ProgramName, read_program
     from pipeline.record.origins import origin_in
     from pipeline.verification.task_files import load_task_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pipeline.base.schemas import OUTPUTS
+from pipeline.base.outputs import OUTPUTS
 from step_runtime.tasks.task import Task
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"

@@ -26,9 +26,9 @@ from pydantic import ValidationError
 
 from pipeline.actions.price_program import cost_of, pytest_script
 from pipeline.actions.verify_programs import Batch, run_single
-from pipeline.base.bundles import MANIFEST, Bundle, Origin
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.base.outputs import MANIFEST, Bundle, Origin
 from pipeline.base.redaction import redacted
 from pipeline.base.text import visible
 from pipeline.cli.program_arguments import Item

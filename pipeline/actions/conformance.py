@@ -25,7 +25,6 @@ from pipeline.actions.shown_programs import Program, Shown, read_shown
 from pipeline.agent.speaking import instructions_in
 from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
-from pipeline.base.machine import cores
 from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
@@ -33,7 +32,7 @@ from pipeline.verification import probes, sandbox
 from pipeline.verification.isolation.confinement import Means
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import MEMORY, ProgramLimits, checking_pool, verification_pool
-from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.pool import WorkerLost, WorkerPool, cores
 
 SECRET = "the content of a file of the user's"
 REPEATS = 10

@@ -13,7 +13,6 @@ from typing import Any
 
 from pipeline.base.errors import Exit, UsageError, require
 from pipeline.base.files import write_text
-from pipeline.base.machine import cores
 from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, VerifyOutput, warning_line
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
@@ -22,7 +21,7 @@ from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.languages import registry
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits, checking_pool
-from pipeline.verification.pool import WorkerPool
+from pipeline.verification.pool import WorkerPool, cores
 
 __all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line"]
 

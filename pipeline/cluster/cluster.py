@@ -21,13 +21,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from pipeline.base.addresses import NO_CLUSTER, local_nodes
-from pipeline.base.config import ClusterConfig
+from pipeline.base.config import NO_CLUSTER, ClusterConfig, local_nodes
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
-from pipeline.base.machine import cores
 from pipeline.base.text import counted, first_line, visible
 from pipeline.cluster import node
-from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, WorkerLost, Workers
+from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, WorkerLost, Workers, cores
 from pipeline.verification.sandbox import current
 
 CONNECT_SECONDS = 10.0

@@ -15,11 +15,11 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
 from pipeline.base.errors import print_message
-from pipeline.base.machine import cores
 from pipeline.mcp_server.reference import add_prompts, add_resources
 from pipeline.mcp_server.tools import Toolbox, language
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.limits import ProgramLimits, checking_pool
+from pipeline.verification.pool import cores
 
 if TYPE_CHECKING:
     from pipeline.mcp_server.nearest import Example

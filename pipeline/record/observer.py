@@ -53,7 +53,7 @@ from optimizers import (
 )
 from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
-from pipeline.base.addresses import registered_name
+from pipeline.base.config import registered_name
 from pipeline.base.text import path_of
 from pipeline.charts.curves import draw_solved
 from pipeline.charts.plots import draw_run, final_counts

@@ -6,8 +6,8 @@ import hashlib
 from typing import Any
 
 from optimizers import Entry
-from pipeline.base.bundles import Origin
 from pipeline.base.errors import UsageError
+from pipeline.base.outputs import Origin
 from pipeline.base.text import path_of
 from pipeline.languages import registry
 from pipeline.languages.language import Task

@@ -18,7 +18,7 @@ from typing import Any, cast
 import dspy
 
 from optimizers.metering import message_text
-from pipeline.base.addresses import registered_name
+from pipeline.base.config import registered_name
 
 logger = logging.getLogger(__name__)
 

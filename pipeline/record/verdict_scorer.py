@@ -10,11 +10,11 @@ import dspy
 from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 from mlflow.genai.scorers import Scorer, scorer
 
-from pipeline.base.machine import cores
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
+from pipeline.verification.pool import cores
 
 NAME = "verdict"
 

@@ -31,12 +31,8 @@ MEMORY = 4 * 2**30
 
 PRELOAD = ("pipeline.verification.preload", "pipeline.verification.judge")
 """What a worker finds imported."""
-
-
 PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
-
-
 _MUTANTS = 15
 """How many times as long as a verdict those on mutants may take, all together."""
 KEPT = ("limit_seconds", "limit_bytes", "limit_characters")
@@ -137,15 +133,11 @@ def checking_pool(
 
 def task_of(*args: Any, **_: Any) -> str:
     """Which task a call is about: a digest of its name and its text, or of the path in its request."""
-    first = args[0] if args else ""
-    words = getattr(first, "path", None) or "\0".join(map(str, _about(args)))
+    first: Any = args[0] if args else ""
+    statement = getattr(first, "statement", None)
+    about = args[:2] if statement is None else (first.task, statement)
+    words = getattr(first, "path", None) or "\0".join(map(str, about))
     return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _about(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The name and the text of the task that a call is about."""
-    statement = getattr(args[0], "statement", None) if args else None
-    return args[:2] if statement is None else (args[0].task, statement)
 
 
 _TEXT_TAG = "tag:yaml.org,2002:str"

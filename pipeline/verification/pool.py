@@ -34,7 +34,6 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any, Literal, Protocol
 
-from pipeline.base.machine import cores
 from pipeline.verification.isolation import answers, warden
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.sandbox import current
@@ -64,6 +63,11 @@ _METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 
 
 LossCode = Literal["time-limit", "memory-limit", "crashed", "killed", "tampered"]
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class WorkerLost(Exception):

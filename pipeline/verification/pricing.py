@@ -14,7 +14,7 @@ from pipeline.verification.task_files import task_errors
 from step_runtime.base.errors import Diagnostic
 from step_runtime.base.units import Figure
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
-from step_runtime.rewriting.optimizing import Explored, Variant, explored
+from step_runtime.rewriting.optimizing import Explored, explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 from step_runtime.verification.task_costs import Priced, Rejected, TaskCosts
@@ -37,13 +37,11 @@ class Pricing:
         found: Priced | tuple[Diagnostic, ...] = self._result(price, text, dict(changes or {}))
         return found
 
-    def rewritten(self, text: str, objective: Figure, limit: int) -> list[Variant] | tuple[Diagnostic, ...]:
-        """The programs that rewrites of one lead to, the cheapest first, or why it has none."""
-        found = self.explored(text, objective, limit)
-        return list(found.variants) if isinstance(found, Explored) else found
-
     def explored(self, text: str, objective: Figure, limit: int) -> Explored | tuple[Diagnostic, ...]:
-        """The same, and the folds that rewrites leave alone, with the reason."""
+        """The programs that rewrites of one lead to, the cheapest first, or why it has none.
+
+        With the folds that rewrites leave alone, and the reason.
+        """
         found: Explored | tuple[Diagnostic, ...] = self._result(rewrite, text, objective, limit)
         return found
 

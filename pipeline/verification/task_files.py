@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.base.errors import PipelineError, UsageError
-from pipeline.base.machine import cores
 from pipeline.base.paths import TASKS, shown
 from pipeline.base.text import natural_order
 from pipeline.languages import registry
 from pipeline.verification import notes
+from pipeline.verification.pool import cores
 
 if TYPE_CHECKING:
     from pipeline.verification.pool import WorkerLost
@@ -254,12 +254,8 @@ def _files(path: Path) -> list[Path]:
     """The files that a path stands for; one that is not a folder stands for itself, whatever reading it says."""
     if not path.is_dir():
         return [path.absolute()]
-    return [file.absolute() for file in path.rglob("*") if _is_task_file(file)]
-
-
-def _is_task_file(path: Path) -> bool:
-    """Whether a file in a folder is a task by its name: `chip.fns.yaml` holds functions that tasks share."""
-    return path.suffix in TASK_SUFFIXES and not path.name.endswith(FUNCTIONS_SUFFIXES)
+    below = (file for file in path.rglob("*") if file.suffix in TASK_SUFFIXES)
+    return [file.absolute() for file in below if not file.name.endswith(FUNCTIONS_SUFFIXES)]
 
 
 def digest(tasks: Iterable[Any]) -> str:

@@ -23,7 +23,7 @@ from optimizers import Entry, Experience, TokenCount
 from pipeline.actions.sweep_spec import read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program, save_program
-from pipeline.base.addresses import cluster_address
+from pipeline.base.config import cluster_address
 from pipeline.base.errors import UsageError
 from pipeline.record.request import parse_experience
 from signatures.extract import extract_program, holds_program, sections

@@ -1,17 +1,26 @@
 """The settings of a run hold these:
 
 - the defaults are those of the paper; a config is frozen, and every field says how it appears on the command line;
+- a bad value is refused in one line, as in a `request.json` that other code wrote; choices have the code they name;
 - `request.json` and MLflow's params derive from the fields;
 - of a resumed run's settings only those that its answers don't depend on may differ.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import ValidationError
 
-from pipeline.base.config import AblationConfig, ProgramConfig, RunConfig
+from optimizers import baselines as registry
+from optimizers.baselines import Baseline
+from optimizers.strategies.registry import SELECTIONS
+from pipeline.agent.agent import Agent
+from pipeline.agent.compiled import SavedProgram
+from pipeline.base import choices
+from pipeline.base.config import AblationConfig, LMConfig, ProgramConfig, RunConfig, cluster_address, local_nodes
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import Config, Option
+from pipeline.lms import factory
 
 CHANGEABLE = {
     *("api_base", "timeout", "batch_n", "threads", "cluster", "cluster_timeout"),
@@ -78,3 +87,86 @@ def test_a_contradiction_names_what_the_run_has(given: dict[str, Any], message: 
     with pytest.raises(UsageError) as caught:
         config().resumed(given)
     assert message in str(caught.value)
+
+
+def test_a_config_is_frozen_and_has_no_other_fields() -> None:
+    """An unknown setting is an error, not ignored."""
+    with pytest.raises(ValidationError, match="frozen"):
+        config().samples = 3
+    with pytest.raises(ValidationError, match="extra"):
+        RunConfig.model_validate({"optimizer": "adaptive", "sample": 3})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"samples": 0}, "samples: expected a whole number of 1 or more, got 0"),
+        ({"temperatures": "0.4,0.4"}, "temperatures: expected distinct numbers from 0 to 2, separated by commas, got"),
+        ({"price": "1"}, "price: expected two numbers of 0 or more, separated by a comma, got '1'"),
+    ],
+)
+def test_a_bad_value_names_its_field_and_what_is_expected(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        config(**given)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_texts_with_commas_are_several_numbers() -> None:
+    """The command line and Python give the same settings."""
+    assert config(temperatures="0.4,0.7", price="1,2.5") == config(temperatures=(0.4, 0.7), price=(1, 2.5))
+
+
+GOOD = ["tcp://10.0.0.1:8786", "tls://scheduler.example:8786", "tcp://[::1]:8786", "local:1", "local:16", "none"]
+BAD = ["", "local", "local:", "local:0", "local:-1", "local:two", "local:²", "8786", "tcp://host", "tcp://host:0"]
+BAD += ["tcp://host:99999", "http://host:8786", "tcp://a:b@host:8786", "tcp://host:8786/x", "tcp://:8786"]
+BAD += [
+    "local:1001",
+    f"local:{'9' * 40}",
+    "tcp://host:٨٧٨٦",
+    "tcp://host\x1b[2J:8786",
+    "tcp://host\0:8786",
+    "tcp://h\n:8786",
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_an_address_is_returned_as_it_is(text: str) -> None:
+    """Of a scheduler, with or without TLS, or of nodes of this machine."""
+    assert cluster_address(text) == text
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_anything_else_is_refused(text: str) -> None:
+    """The message says what was expected and what was given."""
+    with pytest.raises(ValueError, match="expected tcp://HOST:PORT") as caught:
+        cluster_address(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_the_number_of_nodes_of_this_machine() -> None:
+    """None for the address of a scheduler."""
+    assert [local_nodes(address) for address in ("local:3", "tcp://host:8786", "none")] == [3, 0, 0]
+
+
+def test_every_optimizer_has_a_class() -> None:
+    """The command's names are the registry's; those that reflect are DSPy's."""
+    assert set(choices.OPTIMIZERS) == set(registry.OPTIMIZERS)
+    assert set(choices.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
+    assert set(choices.REFLECTING) | set(choices.VALIDATING) <= set(choices.OPTIMIZERS)
+    assert all(issubclass(registry.get(name), Baseline) for name in choices.REFLECTING)
+
+
+def test_every_guardian_and_proposer_makes_an_agent() -> None:
+    """And is accepted in a compiled program's file."""
+    for mode in choices.GUARDIANS:
+        for kind in choices.PROPOSERS:
+            agent = Agent(mode, proposer=kind, prompts={"proposer": "", "guardian": ""})
+            assert (agent.guardian.mode, agent.proposer.kind) == (mode, kind)
+    assert get_args(SavedProgram.model_fields["guardian"].annotation) == choices.GUARDIANS
+    assert get_args(SavedProgram.model_fields["proposer"].annotation) == choices.PROPOSERS
+
+
+def test_the_defaults_are_those_of_the_lms() -> None:
+    """The factory's own, which other callers use."""
+    assert RunConfig(optimizer="none").lm == choices.EMBEDDED
+    assert (LMConfig().max_tokens, LMConfig().timeout) == (factory.MAX_TOKENS, factory.TIMEOUT)

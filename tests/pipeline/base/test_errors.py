@@ -1,4 +1,4 @@
-"""A command that is a process's own holds these: Ctrl-C ends it at any moment, and what is not installed is named."""
+"""How a command ends: errors are one line and an exit code, bugs a traceback; Ctrl-C ends it at any moment."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pipeline.base.errors import Exit, run_command
+from pipeline.base.errors import Exit, LMUnavailable, UsageError, run_command
 from tests.support.paths import PROJECT
 
 INTERRUPTED = """
@@ -32,17 +32,58 @@ def test_ctrl_c_while_torch_is_imported_ends_a_command() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "pipeline.codegen: interrupted\n")
 
 
+def raising(error: BaseException) -> Callable[[Sequence[str] | None], int]:
+    def main(argv: Sequence[str] | None) -> int:
+        raise error
+
+    return main
+
+
 def test_a_command_without_its_packages_says_in_one_line_what_to_install(capsys) -> None:
     """Another module that is missing is a defect, and stays a traceback."""
 
     def missing(module: str) -> Callable[[Sequence[str] | None], int]:
-        def main(argv: Sequence[str] | None) -> int:
-            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
-
-        return main
+        return raising(ModuleNotFoundError(f"No module named {module!r}", name=module))
 
     assert run_command("pipeline.verify", missing("torch.nn")) == Exit.USAGE
     advice = "the commands need: pip install 'adaptive-step[pipeline]'"
     assert capsys.readouterr().err == f"pipeline.verify: torch.nn is not installed; {advice}\n"
     with pytest.raises(ModuleNotFoundError):
         run_command("pipeline.verify", missing("pipeline.nothing"))
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (UsageError("x.yaml:3: unknown dtype"), 2, "pipeline.example: x.yaml:3: unknown dtype\n"),
+        (LMUnavailable("no key"), 3, "pipeline.example: no key\n"),
+        (KeyboardInterrupt(), 130, "pipeline.example: interrupted\n"),
+    ],
+)
+def test_errors_become_a_message_and_an_exit_code(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a person can repair is one line on stderr, without a traceback."""
+    assert run_command("pipeline.example", raising(error)) == code
+    assert capsys.readouterr() == ("", message)
+
+
+def test_an_unforeseen_error_keeps_its_traceback() -> None:
+    """A bug is not presented as a user's mistake."""
+    with pytest.raises(ZeroDivisionError):
+        run_command("pipeline.example", raising(ZeroDivisionError()))
+
+
+def test_a_warning_is_a_line_like_any_message() -> None:
+    """With the word, and without the position in our code, in a command that is the main program."""
+    code = (
+        "import warnings; from pipeline.base.errors import start; start('pipeline.x', lambda _: warnings.warn('slow'))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "pipeline.x: warning: slow\n")
+
+
+def test_success_is_exit_code_zero() -> None:
+    """The code that a command returns is the process's."""
+    assert run_command("pipeline.example", lambda argv: Exit.NO) == 1
+    assert run_command("pipeline.example", lambda argv: Exit.OK) == 0

@@ -1,7 +1,8 @@
-"""Files that commands write hold these.
+"""Files hold these.
 
 - What can't be written is reported before any work is done.
 - A file is written whole or unchanged; a link to one stays a link.
+- The project's own lie in its checkout, and a path is shown as a person would type it.
 """
 
 import os
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.base import files
+from pipeline.base import files, paths
 from pipeline.base.errors import UsageError
+from tests.support.paths import PROJECT
 
 
 def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path) -> None:
@@ -62,3 +64,21 @@ def test_a_file_that_turns_out_not_to_be_writable_is_reported(tmp_path: Path) ->
     (tmp_path / "taken").write_text("")
     with pytest.raises(UsageError, match="taken/x: cannot write the file: "):
         files.write_text(tmp_path / "taken" / "x", "text")
+
+
+def test_a_checkout_has_its_own_data_and_record() -> None:
+    """Both lie in the folder of pyproject.toml."""
+    assert PROJECT == paths.CHECKOUT
+    assert (PROJECT / "data", PROJECT / "mlruns") == (paths.DATA, paths.MLRUNS)
+    assert (paths.TASKS / "gemm" / "1.yaml").is_file()
+
+
+def test_a_path_below_the_current_directory_is_shown_relative_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other is shown whole."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert paths.shown(here / "runs" / "a.json") == "runs/a.json"
+    assert paths.shown(tmp_path / "a.json") == str(tmp_path / "a.json")

@@ -5,8 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from pipeline.base.outputs import ErrorOutput, Finding, VerifyOutput, json_text, versioned
-from pipeline.base.schemas import OUTPUTS
+from pipeline.base.outputs import OUTPUTS, ErrorOutput, Finding, VerifyOutput, json_text, versioned
 
 
 def test_every_form_has_version_and_command() -> None:

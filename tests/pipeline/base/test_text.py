@@ -1,7 +1,8 @@
-"""An error in one line of bounded length."""
+"""What is shown: errors in one line, numbers in full, lines as they are, of one width where there is no terminal."""
 
 import pytest
 
+from pipeline.base.terminal import WIDTH, console, print_lines
 from pipeline.base.text import MAX_END, exact_number, first_line, natural_order
 
 
@@ -32,3 +33,17 @@ def test_names_are_sorted_by_the_numbers_in_them() -> None:
     """As people count; what has no number is in the order of its characters."""
     names = ["l3/10", "l3/2b", "l3/2", "b", "10", "9", "a02", "a2"]
     assert sorted(names, key=natural_order) == ["9", "10", "a02", "a2", "b", "l3/2", "l3/2b", "l3/10"]
+
+
+def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without markup, wrapping or colours."""
+    line = "[bold]12 of 34[/bold] " + "word " * 60
+    print_lines(console(), line, "")
+    assert capsys.readouterr().out == f"{line}\n\n"
+
+
+def test_each_console_has_its_stream_and_a_fixed_width(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file or a pipe has no width of its own."""
+    print_lines(console(stderr=True), "a warning")
+    assert capsys.readouterr() == ("", "a warning\n")
+    assert console().width == console(stderr=True).width == WIDTH

@@ -5,16 +5,13 @@
 - argparse's errors never print the usage text, and never exit.
 """
 
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from pipeline.base.config import AblationConfig, ProgramConfig, RunConfig
-from pipeline.base.errors import Exit, LMUnavailable, UsageError, run_command
+from pipeline.base.errors import UsageError
 from pipeline.cli.options import Parser
-from tests.support.paths import PROJECT
 
 
 def parser() -> Parser:
@@ -69,47 +66,3 @@ def test_help_shows_every_field_with_its_default(
     text = " ".join(capsys.readouterr().out.split())
     assert all(f"--{name.replace('_', '-')}" in text for name in model.model_fields)
     assert all(f"(default: {shown})" in text for shown in ("4096", "600", "64", "0.4,0.7,1.0", "0"))
-
-
-def raising(error: BaseException) -> Callable[[Sequence[str] | None], int]:
-    def main(argv: Sequence[str] | None) -> int:
-        raise error
-
-    return main
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (UsageError("x.yaml:3: unknown dtype"), 2, "pipeline.example: x.yaml:3: unknown dtype\n"),
-        (LMUnavailable("no key"), 3, "pipeline.example: no key\n"),
-        (KeyboardInterrupt(), 130, "pipeline.example: interrupted\n"),
-    ],
-)
-def test_errors_become_a_message_and_an_exit_code(
-    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What a person can repair is one line on stderr, without a traceback."""
-    assert run_command("pipeline.example", raising(error)) == code
-    assert capsys.readouterr() == ("", message)
-
-
-def test_an_unforeseen_error_keeps_its_traceback() -> None:
-    """A bug is not presented as a user's mistake."""
-    with pytest.raises(ZeroDivisionError):
-        run_command("pipeline.example", raising(ZeroDivisionError()))
-
-
-def test_a_warning_is_a_line_like_any_message() -> None:
-    """With the word, and without the position in our code, in a command that is the main program."""
-    code = (
-        "import warnings; from pipeline.base.errors import start; start('pipeline.x', lambda _: warnings.warn('slow'))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert (ran.stdout, ran.stderr) == ("", "pipeline.x: warning: slow\n")
-
-
-def test_success_is_exit_code_zero() -> None:
-    """The code that a command returns is the process's."""
-    assert run_command("pipeline.example", lambda argv: Exit.NO) == 1
-    assert run_command("pipeline.example", lambda argv: Exit.OK) == 0

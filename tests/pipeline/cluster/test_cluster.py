@@ -21,12 +21,11 @@ import pytest
 
 from pipeline.base.config import ClusterConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError
-from pipeline.base.machine import cores
 from pipeline.cluster.cluster import Cluster, open_cluster, open_workers
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import verification_pool, verification_settings
-from pipeline.verification.pool import LocalWorkers, PoolSettings, WorkerLost
+from pipeline.verification.pool import LocalWorkers, PoolSettings, WorkerLost, cores
 from tests.support import crashing
 from tests.support.dask_processes import DaskProcesses, dask_processes, eventually, one_process_cluster
 from tests.support.mutants import changed

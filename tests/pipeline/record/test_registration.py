@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from optimizers.metering import message_text
 from pipeline import MLflowObserver, load_program
 from pipeline import compile as command
-from pipeline.base.addresses import registered_name
+from pipeline.base.config import registered_name
 from pipeline.base.errors import run_command
 from pipeline.record import store
 from pipeline.record.registration import templates

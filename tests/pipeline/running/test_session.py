@@ -11,7 +11,6 @@ from pipeline import save_program
 from pipeline.agent.agent import Agent
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError
-from pipeline.base.machine import cores
 from pipeline.lms import factory
 from pipeline.running.session import (
     REMOTE_THREADS,
@@ -24,7 +23,7 @@ from pipeline.running.session import (
     trusted,
 )
 from pipeline.verification.metric import Reward
-from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings
+from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, cores
 from step_runtime.base.errors import TaskError
 
 

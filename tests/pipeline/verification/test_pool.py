@@ -3,6 +3,7 @@
 - it is an `Executor` like any other: results, exceptions, order, cancelling, shutting down;
 - a call that hangs, crashes or eats memory costs itself an error and one worker, and no other call anything;
 - what a call was lost at is known to the calls after it, where that alone was the reason;
+- there are as many workers as cores, or as given, and no more than there are calls;
 - no worker outlives the pool, nor the process that made it, however that ends; Ctrl-C leaves them silent.
 """
 
@@ -21,7 +22,7 @@ from typing import Any
 import pytest
 
 from pipeline.verification.isolation.confinement import Sandbox
-from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.pool import LocalWorkers, PoolSettings, WorkerLost, WorkerPool, cores
 from tests.support import crashing
 from tests.support.paths import PROJECT
 from tests.support.processes import PATIENCE, gone
@@ -367,3 +368,42 @@ def test_ctrl_c_is_the_parent_s_alone(tmp_path: Path) -> None:
     _, stderr = process.communicate(timeout=PATIENCE)
     assert stderr.count("Traceback") == stderr.count("KeyboardInterrupt") == 1
     assert all(gone(pid) for pid in workers)
+
+
+def test_there_is_a_worker_for_each_core_unless_it_is_given() -> None:
+    """A pool for a single call starts a single worker."""
+    assert LocalWorkers().count == cores()
+    assert LocalWorkers(3).count == 3
+    with LocalWorkers(3).pool(PoolSettings(120.0, MEMORY), most=1) as pool:
+        assert len({*pool.map(crashing.process_id, range(20))}) == 1
+        pool.kill_workers()
+
+
+def test_the_initializer_runs_in_each_worker_before_its_first_call() -> None:
+    """A function of a module, as it has to be found there."""
+    settings = PoolSettings(120.0, MEMORY, crashing.hold_one)
+    with LocalWorkers(1).pool(settings) as pool:
+        assert pool.submit(crashing.held).result(120.0) == 1
+        pool.kill_workers()
+
+
+def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container or `taskset` may allow fewer; without affinity, the machine's count, and at least one."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5, 6}, raising=False)
+    assert cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert cores() == 4
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1
+
+
+def test_the_language_is_imported_and_frozen() -> None:
+    """Workers that are forked find it, and collect what they make themselves.
+
+    Neither they nor the embedded LM's import DSPy, which would take seconds in every process.
+    """
+    facts = "'torch' in sys.modules, gc.isenabled(), gc.get_freeze_count() > 0, 'dspy' not in sys.modules"
+    code = f"import gc, sys, pipeline.verification.preload, pipeline.lms.embedded.answering; print({facts})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 4
