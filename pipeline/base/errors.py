@@ -158,11 +158,10 @@ def start(name: str, main: Callable[[Sequence[str] | None], int]) -> NoReturn:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    # Python would also show the line of our code that warns.
-    warnings.formatwarning = lambda message, *_, **__: f"{name}: {_as_warning(str(message))}\n"
+
+    def shown(message: Warning | str, *_: object, **__: object) -> str:
+        """With the word, which stands behind a place in a file, and without the line of our code that warns."""
+        return f"{name}: {'' if ': warning: ' in str(message) else 'warning: '}{message}\n"
+
+    warnings.formatwarning = shown
     sys.exit(run_command(name, main))
-
-
-def _as_warning(message: str) -> str:
-    """The message with the word; one about a place in a file has it behind the place."""
-    return message if ": warning: " in message else f"warning: {message}"

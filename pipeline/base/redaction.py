@@ -68,7 +68,8 @@ def secrets() -> list[str]:
     """The secrets, the longest first: one may be part of another."""
     variables = [*os.environ.items()]
     named = {value for name, value in variables if _is_secret(name)}
-    own = {text for value in named for text in (value, value.strip()) if len(text) >= _LEAST and not _is_path(text)}
+    long = {text for value in named for text in (value, value.strip()) if len(text) >= _LEAST}
+    own = {text for text in long if not (text.startswith("/") and os.path.exists(text))}  # noqa: PTH110
     for _, value in variables:
         hide(value)
     written = {form for text in own | _told for form in _written(text)}
@@ -104,7 +105,3 @@ def redacted_value(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return type(value)(map(redacted_value, value)) if isinstance(value, list | tuple) else value
     return value
-
-
-def _is_path(text: str) -> bool:
-    return text.startswith("/") and os.path.exists(text)  # noqa: PTH110

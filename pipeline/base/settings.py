@@ -128,7 +128,9 @@ class Config(BaseModel):
         try:
             return cls.model_validate({name: given[name] for name in cls.model_fields if name in given})
         except ValidationError as error:
-            raise UsageError(first_error(error)) from None
+            found = error.errors(include_url=False)[0]
+            message = found["msg"].removeprefix("Value error, ")
+            raise UsageError(f"{'.'.join(map(str, found['loc']))}: {message}") from None
 
     def params(self) -> dict[str, object]:
         """The settings that have a value, for MLflow."""
@@ -153,9 +155,3 @@ class Config(BaseModel):
             elif type(self).model_validate({**dict(self), name: given[name]}) != self:
                 raise UsageError(f"{flag(name)}: the resumed run has {recorded}; omit the option, or start a new run")
         return self.model_copy(update=changed)
-
-
-def first_error(error: ValidationError) -> str:
-    """The first of Pydantic's errors in one line, `samples: expected …`."""
-    found = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}"

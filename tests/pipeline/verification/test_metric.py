@@ -57,23 +57,10 @@ def judge(metric: Metric, impl: str, example: dspy.Example = EXAMPLE) -> Reward:
 def test_a_program_is_right_or_wrong(metric: Metric, impl: str, stage: str | None, codes: list[str]) -> None:
     """Score, truth, stage and codes agree."""
     reward = judge(metric, impl)
-    assert (reward.score, bool(reward), reward.stage, reward.codes) == (
-        float(stage is None),
-        stage is None,
-        stage,
-        codes,
-    )
+    right = stage is None
+    assert (reward.score, bool(reward), reward.stage, reward.codes) == (float(right), right, stage, codes)
     assert (reward.feedback == "") == (stage is None)
     assert reward.seconds > 0
-
-
-def test_the_reason_is_reported_in_the_one_error_style(metric: Metric) -> None:
-    """Task, line, column, code, the source line with carets, a hint."""
-    feedback = judge(metric, REUSING).feedback
-    assert feedback.startswith("square/0:1:")
-    assert "affine" in feedback
-    assert "^" in feedback
-    assert "hint: " in feedback
 
 
 def test_a_text_is_judged_once(metric: Metric, executor: Counting) -> None:
@@ -83,14 +70,6 @@ def test_a_text_is_judged_once(metric: Metric, executor: Counting) -> None:
         assert (first.score, first.feedback) == (second.score, second.feedback)
         assert first.seconds > 0 == second.seconds
     assert executor.count == 2
-
-
-def test_feedback_points_into_the_program_s_own_text(metric: Metric) -> None:
-    """Though another program of the same structure was judged before."""
-    judge(metric, ILL_TYPED)
-    feedback = judge(metric, "# squares\n" + ILL_TYPED.replace("E1", "squared")).feedback
-    assert feedback.startswith("square/0:2:")
-    assert "squared = step.Map" in feedback
 
 
 def test_the_same_program_is_another_for_another_task(metric: Metric, executor: Counting) -> None:
@@ -179,14 +158,6 @@ def test_a_function_that_costs_a_worker_costs_its_own_programs_a_verdict(
     assert "hint: " in reward.feedback
     monkeypatch.setattr(pool, "submit", None)  # found once
     assert judge(metric, RIGHT, dspy.Example(task=bad)).codes == [code]
-
-
-def test_a_reference_that_hangs_costs_a_verdict_too(pool: WorkerPool) -> None:
-    """The run continues with the other tasks."""
-    bad = task("bad/1")
-    output = bad.outputs[0].model_copy(update={"data_transform": ["while True: pass\ninput_data['E0']"]})
-    reward = judge(Metric(pool), RIGHT, dspy.Example(task=bad.model_copy(update={"outputs": [output]})))
-    assert reward.codes == ["time-limit"]
 
 
 def test_only_the_latest_verdicts_are_kept(metric: Metric, executor: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
