@@ -63,8 +63,6 @@ _CHANGES = 32
 _COLLECTED = 2**19
 """Numbers of a task's tensors from which they are collected when they are dropped: instances are part of cycles."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
-_NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
-"""Codes of failures that say nothing of a program at sizes that its task does not name."""
 _LOG = logging.getLogger(__name__)
 _LONGEST_FEEDBACK = 20_000
 """Characters of a rendered verdict after which no further finding is added."""
