@@ -91,11 +91,6 @@ class Observation:
         """As `reached`, for one stream."""
         return bool(list(self.reached(stream.type, stream.values, lambda _: stream.term)))
 
-    def is_output(self, stream: SeedStream) -> bool:
-        """Whether a stream has the numbers of an output."""
-        outputs = zip(self._instance.scope.outputs, self.wanted, strict=True)
-        return any(type_ == stream.type and bool(close(stream.values, value)) for type_, value in outputs)
-
     def reached(self, type_: StreamType, values: Tensor, term: Callable[[int], Term]) -> Iterator[int]:
         """The rows of a block of streams, made by these terms, that have landmarks for both seeds.
 
