@@ -19,7 +19,7 @@ from math import comb
 from pathlib import Path
 
 from optimizers import Experience
-from pipeline.charts.curves import Step, draw_curves
+from pipeline.charts.plots import draw_curves
 from pipeline.record.resume import load_experience
 
 Point = tuple[float, float]
@@ -80,11 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "labels": [iteration.label for iteration in learning.iterations],
     }
     options.output.write_text(json.dumps(curves) + "\n", encoding="utf-8")
-    steps = {
-        name: [Step(spent, solved, solved, solved) for spent, solved in points]
-        for name, points in (("the run that learns", learns), ("the run that only samples", samples))
-    }
-    draw_curves({"samples": steps}, len(learning.tasks), options.output.with_suffix(".svg"))
+    drawn = {"the run that learns": learns, "the run that only samples": samples}
+    draw_curves({"samples": drawn}, len(learning.tasks), options.output.with_suffix(".svg"))
     return 0
 
 

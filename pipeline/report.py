@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = ReportOptions.of(Parser(NAME, description, EPILOG, ReportOptions).given(argv))
     folder = Path(options.output)
 
-    require("mlflow", "matplotlib", "jinja2")
+    require("mlflow", "matplotlib", "pandas", "jinja2")
     print_message(NAME, "reads the recorded runs")
     from pipeline.reporting import page
     from pipeline.reporting import runs as recorded_runs

@@ -20,7 +20,7 @@ from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.record import store
 from pipeline.reporting import ablation
-from pipeline.reporting.ablation import METHODS, ModelRuns, overview
+from pipeline.reporting.ablation import METHODS
 from pipeline.reporting.runs import read_runs
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -86,15 +86,9 @@ def write_page(sweep: Sweep, output: str | None) -> dict[str, Any]:
     for each in sweep.runs:
         values = each.combination.values
         by_lm.setdefault(values["lm"], {})[values["method"]] = read[known[each.key].info.run_id]
-    studies = [ModelRuns(lm, {method: runs[method] for method in METHODS}) for lm, runs in by_lm.items()]
     with file_errors(f"--output: can't write the page to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        files = ablation.write(studies, folder)
-    figures = {study.name: _figures(study) for study in studies}
+        files = ablation.write(by_lm, folder)
+    overviews = {lm: ablation.overview(runs).set_index("method") for lm, runs in by_lm.items()}
+    figures = {lm: {method: dict(table.loc[method]) for method in METHODS} for lm, table in overviews.items()}
     return {"ablation": sweep.name, "page": str(folder / files[0]), "files": files, "lms": figures}
-
-
-def _figures(study: ModelRuns) -> dict[str, dict[str, Any]]:
-    """An LM's overview, by method."""
-    table = overview(study)
-    return {str(row[0]): dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}

@@ -14,7 +14,7 @@ from pipeline.actions.run_sweep import Sweep, is_finished, recorded
 from pipeline.actions.sweep_spec import configuration
 from pipeline.base.redaction import without_secrets
 from pipeline.base.terminal import console, figures_table, print_lines
-from pipeline.charts.curves import Step, draw_curves
+from pipeline.charts.plots import Points, draw_curves
 from pipeline.record import experiment_view, store
 from pipeline.record.curve import solved_curve
 
@@ -135,14 +135,15 @@ def draw(sweep: Sweep, result: Mapping[str, Any], path: Path) -> None:
     draw_curves(panels, tasks, path)
 
 
-def _mean_curve(curves: Sequence[Sequence[Mapping[str, float]]], along: str) -> list[Step]:
+def _mean_curve(curves: Sequence[Sequence[Mapping[str, float]]], along: str) -> Points:
+    """Steps up to the next one: what was spent, the mean number of tasks solved, and the ends of its interval."""
     steps = []
     for place in sorted({point[along] for curve in curves for point in curve}):
         reached = [max(point["solved"] for point in curve if point[along] <= place) for curve in curves]
         found = interval(reached)
         mean = found["mean"] or 0.0
         low, high = (mean if end is None else end for end in (found["low"], found["high"]))
-        steps.append(Step(place, mean, low, high))
+        steps.append((place, mean, low, high))
     return steps
 
 

@@ -55,8 +55,7 @@ from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
 from pipeline.base.config import registered_name
 from pipeline.base.text import path_of
-from pipeline.charts.curves import draw_solved
-from pipeline.charts.plots import draw_run, final_counts
+from pipeline.charts.plots import draw_run, draw_solved, final_counts
 from pipeline.record import logged_models, registration, task_table
 from pipeline.record.mlflow_metrics import (
     STATUS,

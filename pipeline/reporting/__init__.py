@@ -3,8 +3,7 @@
 pass_rates     attempts → counts, pass@k in total and by group or class, diversity
 runs           a recorded run → its iterations, each recomputed from the attempts alone
 failures       the wrong answers to one task → why it has no verified program
-tables         runs → rows, for the page and for CSV files
-figures        runs → PNGs
-page           all of these → one HTML page in a folder
-ablation       the runs of an ablation → its HTML page
+tables         runs → data frames, for the page and for CSV files
+page           all of these → pictures, and one HTML page in a folder
+ablation       the runs of an ablation → its page
 """

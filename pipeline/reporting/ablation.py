@@ -7,19 +7,16 @@ learning. The first three are sampled once over all tasks, at one temperature; o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from matplotlib.axes import Axes
+import pandas as pd
 
 from optimizers import TokenCount
-from pipeline.base.files import write_text
 from pipeline.charts import plots
-from pipeline.charts.plots import COLOURS, new_figure, style_axes
-from pipeline.reporting import figures, pass_rates, tables
-from pipeline.reporting.page import PAGE, PageTable, page_table, template
-from pipeline.reporting.pass_rates import Score
+from pipeline.charts.plots import Panel, Points
+from pipeline.reporting import page, pass_rates, tables
 from pipeline.reporting.runs import RecordedRun
 
 BARE, SINGLE, AGENT, ADAPTIVE = "Single-WS", "Single", "Agent", "Agent, adaptive"
@@ -28,42 +25,11 @@ SAMPLED = (BARE, SINGLE, AGENT)
 """The methods that do not learn (paper, Section 6.2)."""
 COMPARED = (SINGLE, AGENT, ADAPTIVE)
 """The methods in the paper's Figure 2."""
-COLOUR = dict(zip(METHODS, COLOURS, strict=False))
+Methods = Mapping[str, RecordedRun]
+"""The runs of one LM, by method, all on the same tasks."""
 
 
-@dataclass(frozen=True)
-class ModelRuns:
-    """The runs of one LM, by method, all on the same tasks.
-
-    Raises:
-        ValueError: A method is missing.
-    """
-
-    name: str
-    runs: Mapping[str, RecordedRun]
-
-    def __post_init__(self) -> None:
-        if set(self.runs) != set(METHODS):
-            raise ValueError(f"{self.name}: expected runs of {', '.join(METHODS)}, found {', '.join(self.runs)}")
-
-    def named(self, methods: Sequence[str]) -> list[RecordedRun]:
-        """The runs of some methods, labelled with these."""
-        return [replace(self.runs[method], label=method) for method in methods]
-
-
-@dataclass(frozen=True)
-class Section:
-    """The part of the page on one LM."""
-
-    model: str
-    overview: PageTable
-    diversity: PageTable
-    classes: PageTable
-    pass_at_k: str
-    groups: str
-
-
-def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
+def write(models: Mapping[str, Methods], folder: Path) -> list[str]:
     """Writes the page and all its files to an existing folder; returns the names of the files, the page's first.
 
     Each of at least one LM has its runs once; files of an earlier page in the folder are replaced.
@@ -71,40 +37,66 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
     Raises:
         OSError: A file cannot be written.
     """
+
+    def each(make: Callable[[Methods], pd.DataFrame]) -> pd.DataFrame:
+        return pd.concat({lm: make(runs) for lm, runs in models.items()}, names=["lm"]).droplevel(1).reset_index()
+
     written = {
-        "methods": _each(models, overview),
-        "table1_diversity": _each(models, diversity),
-        "table2_classes": _each(models, classes),
-        "figure2_completed": _each(models, completed),
-        "figure9_pass_at_k": _each(models, lambda model: tables.pass_at_k(model.named(SAMPLED))),
-        "figure12_models": _each(models, lambda model: tables.by_group(model.named([AGENT]))),
-        "figure13_groups": _each(models, lambda model: tables.by_group(model.named(SAMPLED))),
+        "methods": each(overview),
+        "table1_diversity": each(diversity),
+        "table2_classes": each(classes),
+        "figure2_completed": each(
+            lambda runs: tables.of({"method": method, "pass_at_n": runs[method].score.pass_at_n} for method in COMPARED)
+        ),
+        "figure9_pass_at_k": each(lambda runs: tables.pass_at_k(_named(runs, SAMPLED))),
+        "figure12_models": each(lambda runs: tables.scores(_named(runs, [AGENT]), "group")),
+        "figure13_groups": each(lambda runs: tables.scores(_named(runs, SAMPLED), "group")),
     }
-    for name, table in written.items():
-        table.write(folder / f"{name}.csv")
-    sections = [_section(model, number, len(models), folder) for number, model in enumerate(models, start=1)]
+    sections: list[dict[str, Any]] = []
+    for number, (lm, runs) in enumerate(models.items(), start=1):
+        ending = f"_{number}.svg" if len(models) > 1 else ".svg"
+        section = {
+            "lm": lm,
+            "overview": overview(runs).drop(columns="run"),
+            "diversity": diversity(runs),
+            "classes": classes(runs),
+            "pass_at_k": f"figure9_pass_at_k{ending}",
+            "groups": f"figure13_groups{ending}",
+        }
+        at_k = {method: runs[method].pass_at_k(runs[method].iterations[-1]) for method in SAMPLED}
+        plots.draw_pass_at_k(at_k, folder / str(section["pass_at_k"]))
+        _draw_groups({method: runs[method] for method in SAMPLED}, folder / str(section["groups"]))
+        sections.append(section)
+    everything = [run for runs in models.values() for run in runs.values()]
+    bars: dict[str, Points] = {
+        method: [(place, 100 * runs[method].score.pass_at_n) for place, runs in enumerate(models.values())]
+        for method in COMPARED
+    }
+    n = page.samples([runs[method] for runs in models.values() for method in COMPARED])
+    completed = Panel(bars, f"pass@{n} (% of tasks)", kind="bar", names=list(models))
+    size = (max(6.0, 2.2 * len(models) + 3.0), 4.5)
+    plots.plot(folder / "figure2_completed.svg", completed, size=size, order=METHODS)
+    _draw_groups({lm: runs[AGENT] for lm, runs in models.items()}, folder / "figure12_models.svg")
     pictures = ["figure2_completed.svg", "figure12_models.svg"]
-    draw_completed(models, folder / pictures[0])
-    draw_groups({model.name: model.runs[AGENT] for model in models}, folder / pictures[1])
-    runs = [run for model in models for run in model.runs.values()]
-    text = template("ablation").render(
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    pictures += [section[name] for section in sections for name in ("pass_at_k", "groups")]
+    first = everything[0]
+    return page.finish(
+        folder,
+        written,
+        pictures,
+        title=f"Ablation on {', '.join(models)}",
         sections=sections,
-        n=figures.samples(runs),
-        temperature=models[0].runs[AGENT].params.get("temperatures"),
-        unclassed=[name for name in runs[0].tasks if pass_rates.classes_in(runs[0].language)(name) is None],
+        n=page.samples(everything),
+        temperature=next(iter(models.values()))[AGENT].params.get("temperatures"),
+        unclassed=[name for name in first.tasks if pass_rates.classes_in(first.language)(name) is None],
     )
-    write_text(folder / PAGE, text)
-    plotted = [name for section in sections for name in (section.pass_at_k, section.groups)]
-    drawn = [name for svg in (*pictures, *plotted) for name in (svg, f"{svg.removesuffix('.svg')}.png")]
-    return [PAGE, *(f"{name}.csv" for name in written), *drawn]
 
 
-def overview(model: ModelRuns) -> tables.Table:
+def overview(runs: Methods) -> pd.DataFrame:
     """How each method was sampled, its results, and its tokens."""
-    rows: list[dict[str, tables.Cell]] = []
+    rows = []
     for method in METHODS:
-        run = model.runs[method]
+        run = runs[method]
         tokens = TokenCount.sum(iteration.tokens for iteration in run.iterations)
         spent = tokens.input + tokens.completion + tokens.cached_completion
         rows.append({
@@ -114,103 +106,34 @@ def overview(model: ModelRuns) -> tables.Table:
             "tokens per solved task": round(spent / run.score.solved) if run.score.solved else None,
             "answers": run.answers, "run": run.run_id,
         })  # fmt: skip
-    return tables.Table.of(rows)
+    return tables.of(rows)
 
 
-def diversity(model: ModelRuns) -> tables.Table:
+def diversity(runs: Methods) -> pd.DataFrame:
     """Table 1: diversity of the answers and pass@n of the methods that do not learn; shares from 0 to 1."""
-    return tables.Table.of([
+    return tables.of(
         {"method": run.label, **tables.diversity_cells(run.attempts, run), "pass_at_n": run.score.pass_at_n}
-        for run in model.named(SAMPLED)
-    ])  # fmt: skip
-
-
-def classes(model: ModelRuns) -> tables.Table:
-    """Table 2: arithmetic and shape tasks, streams used once and reused, without and with the guardian."""
-    table = tables.class_layout(model.named([SINGLE, AGENT]))
-    return tables.Table(("mode", "metric", "method", *table.head[3:]), table.rows)
-
-
-def completed(model: ModelRuns) -> tables.Table:
-    """Figure 2: the share of tasks with a correct answer."""
-    rows = tuple((method, model.runs[method].score.pass_at_n) for method in COMPARED)
-    return tables.Table(("method", "pass_at_n"), rows)
-
-
-def draw_completed(models: Sequence[ModelRuns], path: Path) -> None:
-    """Figure 2 as a picture: one group of bars per LM, one bar per method."""
-    figure = new_figure((max(6.0, 2.2 * len(models) + 3.0), 4.5))
-    axes = figure.add_subplot()
-    values = {method: [model.runs[method].score.pass_at_n for model in models] for method in COMPARED}
-    _bars(axes, [model.name for model in models], values, COLOUR)
-    runs = [model.runs[method] for model in models for method in COMPARED]
-    axes.set_ylabel(f"pass@{figures.samples(runs)} (% of tasks)", fontsize=13)
-    figure.legend(loc="outside lower center", ncols=len(COMPARED), fontsize=12, frameon=False)
-    plots.save(figure, path)
-
-
-def draw_groups(runs: Mapping[str, RecordedRun], path: Path) -> None:
-    """Figures 12 and 13 as a picture: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
-    figure = new_figure((11.0, 7.5))
-    panels = figure.subplots(2, 1)
-    scored = {label: pass_rates.scores_by(pass_rates.group_of, run.tasks, run.counts) for label, run in runs.items()}
-    groups = list(dict.fromkeys(group for scores in scored.values() for group in scores))
-    colours = {label: COLOUR.get(label, COLOURS[index % len(COLOURS)]) for index, label in enumerate(runs)}
-    pick: Mapping[str, Callable[[Score], float]] = {
-        "pass@1": lambda score: score.pass_at_1,
-        f"pass@{figures.samples(list(runs.values()))}": lambda score: score.pass_at_n,
-    }
-    for number, (axes, (metric, value)) in enumerate(zip(panels, pick.items(), strict=True)):
-        totals = {label: value(run.score) for label, run in runs.items()}
-        values = {
-            label: [*(value(scores[group]) if group in scores else 0.0 for group in groups), totals[label]]
-            for label, scores in scored.items()
-        }
-        _bars(axes, [*groups, "all"], values, colours, legend=number == 0)
-        axes.set_ylabel(f"{metric} (%)", fontsize=13)
-    figure.legend(loc="outside lower center", ncols=max(1, min(5, len(runs))), fontsize=12, frameon=False)
-    plots.save(figure, path)
-
-
-def _bars(
-    axes: Axes,
-    groups: Sequence[str],
-    values: Mapping[str, Sequence[float]],
-    colours: Mapping[str, str],
-    legend: bool = True,
-) -> None:
-    """Groups of bars with their heights, in percent; values are from 0 to 1."""
-    width = 0.84 / len(values)
-    for index, (name, heights) in enumerate(values.items()):
-        places = [group - 0.42 + width * (index + 0.5) for group in range(len(groups))]
-        percent = [100 * height for height in heights]
-        bars = axes.bar(places, percent, width * 0.94, color=colours[name], label=name if legend else None)
-        axes.bar_label(bars, [f"{height:.0f}" for height in percent], padding=2, fontsize=9)
-    axes.set_xticks(range(len(groups)), groups)
-    axes.set_xlim(-0.6, len(groups) - 0.4)
-    style_axes(axes)
-    axes.grid(visible=False, axis="x")
-    axes.set_ylim(0, 112)
-
-
-def _section(model: ModelRuns, number: int, of: int, folder: Path) -> Section:
-    ending = f"_{number}" if of > 1 else ""
-    section = Section(
-        model=model.name,
-        overview=page_table(overview(model).drop("run"), 3),
-        diversity=page_table(diversity(model), 1),
-        classes=page_table(classes(model), 3),
-        pass_at_k=f"figure9_pass_at_k{ending}.svg",
-        groups=f"figure13_groups{ending}.svg",
+        for run in _named(runs, SAMPLED)
     )
-    figures.pass_at_k(model.named(SAMPLED), folder / section.pass_at_k)
-    draw_groups({method: model.runs[method] for method in SAMPLED}, folder / section.groups)
-    return section
 
 
-def _each(models: Sequence[ModelRuns], make: Callable[[ModelRuns], tables.Table]) -> tables.Table:
-    """One table of all LMs, with their names in the first column."""
-    made = {model.name: make(model) for model in models}
-    head = next(iter(made.values())).head
-    rows = tuple((name, *row) for name, table in made.items() for row in table.rows)
-    return tables.Table(("lm", *head), rows)
+def classes(runs: Methods) -> pd.DataFrame:
+    """Table 2: arithmetic and shape tasks, streams used once and reused, without and with the guardian."""
+    return tables.class_layout(_named(runs, [SINGLE, AGENT])).rename(columns={"run": "method"})
+
+
+def _named(runs: Methods, methods: Sequence[str]) -> list[RecordedRun]:
+    """The runs of some methods, labelled with these."""
+    return [replace(runs[method], label=method) for method in methods]
+
+
+def _draw_groups(runs: Methods, path: Path) -> None:
+    """Figures 12 and 13 as a picture: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
+    layout = tables.group_layout([replace(run, label=label) for label, run in runs.items()])
+    groups = list(layout.columns[2:])
+    panels = []
+    for number, metric in enumerate(("pass@1", f"pass@{page.samples(list(runs.values()))}")):
+        rows = layout.iloc[number::2].fillna(0.0).itertuples(index=False, name=None)
+        bars: dict[str, Points] = {row[0]: [(place, 100 * y) for place, y in enumerate(row[2:])] for row in rows}
+        panels.append(Panel(bars, f"{metric} (%)", kind="bar", names=groups))
+    plots.plot(path, *panels, size=(11.0, 7.5), rows=2)

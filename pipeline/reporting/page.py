@@ -1,91 +1,26 @@
-"""One HTML page with its pictures and CSV files in a folder; it needs nothing else and can be opened as a file."""
+"""The page of a report: HTML with its pictures and CSV files in a folder; it needs nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import jinja2
+import pandas as pd
 from pygments import highlight  # type: ignore[import-untyped]
 from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
 from pipeline.base.files import write_text
-from pipeline.charts.plots import title
-from pipeline.reporting import figures, pass_rates, tables
-from pipeline.reporting.runs import RecordedRun
+from pipeline.charts import plots
+from pipeline.charts.plots import Panel, Points, title
+from pipeline.reporting import pass_rates, tables
+from pipeline.reporting.runs import LABEL_FORMATS, RecordedRun
 
 PAGE = "index.html"
-PASS_AT_K = "pass_at_k.svg"
-_CODE = HtmlFormatter(nowrap=True, style="friendly")
-_DARK_CODE = HtmlFormatter(nowrap=True, style="github-dark")
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table on a page; its first `texts` columns are texts, the others numbers."""
-
-    head: tuple[str, ...]
-    rows: tuple[tables.Row, ...]
-    texts: int
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """The files of the pictures.
-
-    Attributes:
-        compared: The learning curves of all runs, unless a picture by granularity shows them all.
-        granularity: The learning curves of runs that differ only in granularity.
-    """
-
-    curves: dict[str, str]
-    compared: str | None
-    granularity: list[str]
-    by_iteration: dict[str, str]
-    outcomes: dict[str, str]
-
-    @property
-    def files(self) -> list[str]:
-        """The files of all pictures, each as SVG and as PNG."""
-        of_runs = [*self.curves.values(), *self.by_iteration.values(), *self.outcomes.values()]
-        drawn = [*of_runs, PASS_AT_K, *([self.compared] if self.compared else []), *self.granularity]
-        return [name for svg in drawn for name in (svg, f"{svg.removesuffix('.svg')}.png")]
-
-
-@dataclass(frozen=True)
-class HeatCell:
-    """A task in an iteration: right answers of all, at the best temperature; both 0 if it was not sampled."""
-
-    right: int = 0
-    samples: int = 0
-    newly_solved: bool = False
-
-    @property
-    def share(self) -> float:
-        """The share of right answers, from 0 to 1."""
-        return self.right / self.samples if self.samples else 0.0
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Tasks by iterations: the iterations' titles, and a row of cells for each task."""
-
-    run: str
-    titles: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
-
-
-@dataclass(frozen=True)
-class TaskEntry:
-    """A task on the page: its class, its result in each run, and each program, as HTML, with the labels of its runs."""
-
-    name: str
-    program_class: str | None
-    results: tuple[str, ...]
-    programs: tuple[tuple[tuple[str, ...], str], ...]
+MOST_CURVES = len(plots.MARKERS)
 
 
 def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
@@ -105,81 +40,138 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         "demonstrations": tables.demonstrations(runs),
         "outcomes": tables.outcomes(runs),
         "table1_diversity": tables.diversity(runs),
-        "table2_classes": tables.by_class(runs),
-        "table4_groups": tables.by_group(runs),
+        "table2_classes": tables.scores(runs, "class"),
+        "table4_groups": tables.scores(runs, "group"),
         "tasks": tables.tasks(runs),
     }
-    for name, table in written.items():
-        table.write(folder / f"{name}.csv")
-    pictures = _draw(runs, folder)
-    several = len(runs) > 1
-
-    def on_page(table: tables.Table, texts: int) -> PageTable:
-        """Leaves out the column of runs if there is only one."""
-        return page_table(table, texts) if several else page_table(table.drop("run"), texts - 1)
-
-    text = template("page").render(
-        title=f"Report on {len(runs)} runs" if several else f"Report on {runs[0].name}",
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        code_css=_CODE.get_style_defs("pre"),
-        dark_code_css=_DARK_CODE.get_style_defs("pre"),
+    counts = written["tasks_iterations"][["run", "task", "iteration", "correct", "samples"]]
+    pictures = _draw(runs, written["outcomes"], folder)
+    shown = {
+        "overview": _overview(written["runs"]),
+        "demonstrations": written["demonstrations"],
+        "outcomes": written["outcomes"],
+        "diversity": written["table1_diversity"],
+        "classes": tables.class_layout(runs),
+        "groups": tables.group_layout(runs),
+    }
+    return finish(
+        folder,
+        written,
+        [file for files in pictures.values() for file in files.values()],
+        title=f"Report on {len(runs)} runs" if len(runs) > 1 else f"Report on {runs[0].name}",
         runs=runs,
-        overview=_overview(written["runs"]),
+        shown={name: table if len(runs) > 1 else table.drop(columns="run") for name, table in shown.items()},
         remarks=remarks(runs),
-        heat_maps=[heat_map(run) for run in runs],
-        demonstrations=on_page(written["demonstrations"], 4),
-        outcomes=on_page(written["outcomes"], 2),
-        diversity=on_page(written["table1_diversity"], 2),
-        classes=on_page(tables.class_layout(runs), 3),
-        groups=on_page(tables.group_layout(runs), 2),
+        heat={tuple(place): (right, of) for *place, right, of in counts.itertuples(index=False)},
         unclassed=[name for name in _names(runs) if _class_of(runs, name) is None],
-        tasks=list(_tasks(runs)),
+        tasks=_tasks(runs),
         pictures=pictures,
     )
-    write_text(folder / PAGE, text)
-    return [PAGE, *(f"{name}.csv" for name in written), *pictures.files]
 
 
-def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
-    """Makes the pictures: for several runs a learning curve each, and one of all."""
-    curves = {}
-    for number, run in enumerate(runs, start=1):
-        if len(run.iterations) == 1:
-            continue
-        curves[run.label] = f"learning_curve_{number}.svg" if len(runs) > 1 else "learning_curve.svg"
-        figures.learning_curve(run, folder / curves[run.label])
-    figures.pass_at_k(runs, folder / PASS_AT_K)
-    sets = figures.granularity_sets(runs)
-    granularity = []
-    for number, alike in enumerate(sets, start=1):
-        granularity.append(f"granularity_{number}.svg" if len(sets) > 1 else "granularity.svg")
-        figures.granularity(alike, folder / granularity[-1])
-    compared = None
-    if len(runs) > 1 and [len(alike) for alike in sets] != [len(runs)]:
-        compared = "learning_curves.svg"
-        figures.learning_curves(runs, folder / compared)
-    by_iteration, outcomes = {}, {}
-    for number, run in enumerate(runs, start=1):
-        ending = f"_{number}" if len(runs) > 1 else ""
-        outcomes[run.label] = f"outcomes{ending}.svg"
-        figures.outcomes(run, folder / outcomes[run.label])
-        if run.label in curves:
-            by_iteration[run.label] = f"pass_at_k_iterations{ending}.svg"
-            figures.pass_at_k_by_iteration(run, folder / by_iteration[run.label])
-    return Pictures(curves, compared, granularity, by_iteration, outcomes)
+def finish(folder: Path, written: Mapping[str, pd.DataFrame], drawn: Sequence[str], **values: Any) -> list[str]:
+    """Writes the tables and the page, filled with values; returns the names of all files, the page's first."""
+    for name, table in written.items():
+        tables.write(table, folder / f"{name}.csv")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"iteration_title": title}
+    code_css, dark_css = (HtmlFormatter(style=style).get_style_defs("pre") for style in ("friendly", "github-dark"))
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    template = environment.get_template("page.html.jinja")
+    write_text(folder / PAGE, template.render(made=made, code_css=code_css, dark_code_css=dark_css, **values))
+    pictures = [name for svg in drawn for name in (svg, f"{svg.removesuffix('.svg')}.png")]
+    return [PAGE, *(f"{name}.csv" for name in written), *pictures]
 
 
-def heat_map(run: RecordedRun) -> HeatMap:
-    """The right answers of each task in each iteration."""
-    found = [pass_rates.best_counts(it.attempts) for it in run.iterations]
-    rows = []
-    for name in run.tasks:
-        cells = [
-            HeatCell(best[name].successes, best[name].samples, name in it.solved) if name in best else HeatCell()
-            for it, best in zip(run.iterations, found, strict=True)
-        ]
-        rows.append((name, tuple(cells)))
-    return HeatMap(run.label, tuple(title(it.index, it.label) for it in run.iterations), tuple(rows))
+def _draw(runs: Sequence[RecordedRun], outcomes: pd.DataFrame, folder: Path) -> dict[str, dict[str, str]]:
+    """Draws the pictures; returns the names of the files, by kind and by what they show.
+
+    `compared` has all runs, unless a picture by granularity does; a run of one iteration has no curve of its own.
+    """
+    several, learned = len(runs) > 1, [run for run in runs if len(run.iterations) > 1]
+
+    def names(kind: str, shown: Sequence[RecordedRun]) -> dict[str, str]:
+        return {run.label: f"{kind}_{runs.index(run) + 1}.svg" if several else f"{kind}.svg" for run in shown}
+
+    sets = granularity_sets(runs)
+    pictures = {
+        "curves": names("learning_curve", learned),
+        "pass_at_k": {"pass@k": "pass_at_k.svg"},
+        "granularity": {
+            str(number): f"granularity_{number}.svg" if len(sets) > 1 else "granularity.svg"
+            for number in range(1, len(sets) + 1)
+        },
+        "compared": {"all": "learning_curves.svg"} if several and [*map(len, sets)] != [len(runs)] else {},
+        "by_iteration": names("pass_at_k_iterations", learned),
+        "outcomes": names("outcomes", runs),
+    }
+    for run in learned:
+        labels = [title(it.index, it.label) for it in run.iterations]
+        curve = plots.learning_panel({run.label: _points(run)}, run.samples, labels)
+        plots.plot(folder / pictures["curves"][run.label], curve)
+        shown = [it for it in run.iterations if it.solved or it is run.iterations[-1]]
+        shown = shown[: MOST_CURVES - 1] + shown[-1:] if len(shown) > MOST_CURVES else shown
+        by_iteration = {title(it.index, it.label): run.pass_at_k(it) for it in shown}
+        plots.draw_pass_at_k(by_iteration, folder / pictures["by_iteration"][run.label])
+    at_end = {run.label: run.pass_at_k(run.iterations[-1]) for run in runs}
+    if not several and learned:
+        first = runs[0].iterations[0]
+        at_end = {title(first.index, first.label): runs[0].pass_at_k(first), "all iterations": at_end[runs[0].label]}
+    plots.draw_pass_at_k(at_end, folder / "pass_at_k.svg")
+    for alike, file in zip(sets, pictures["granularity"].values(), strict=True):
+        _draw_granularity(alike, folder / file)
+    for file in pictures["compared"].values():
+        plots.plot(folder / file, plots.learning_panel({run.label: _points(run) for run in runs}, samples(runs)))
+    for label, file in pictures["outcomes"].items():
+        counts = outcomes[outcomes["run"] == label].set_index("iteration").drop(columns=["run", pass_rates.UNKNOWN])
+        shares = 100 * counts.div(counts.sum(axis=1).clip(lower=1), axis=0)
+        stacked: dict[str, Points] = {name: [*enumerate(shares[name])] for name in shares if shares[name].any()}
+        said = "Right answers, and the stage at which the others fail"
+        panel = Panel(stacked, "answers (%)", title=said, kind="stack", names=list(counts.index))
+        plots.plot(folder / file, panel, order=list(shares))
+    return pictures
+
+
+def _draw_granularity(alike: Sequence[RecordedRun], path: Path) -> None:
+    """Learning curves by granularity, and the end of each (paper, Figure 8)."""
+    runs = {f"m = {run.params['granularity']}": run for run in alike}
+    tokens = {m: run.iterations[-1].prompt_per_task for m, run in runs.items()}
+    solved: dict[str, Points] = {m: [(0, 100 * run.score.pass_at_n)] for m, run in runs.items()}
+    spent: dict[str, Points] = {m: [(0, value)] for m, value in tokens.items()}
+    plots.plot(
+        path,
+        plots.learning_panel({m: _points(run) for m, run in runs.items()}, samples(alike)),
+        Panel(solved, f"pass@{samples(alike)} at the end (%)", kind="bar", names=[""], width=0.4),
+        Panel(spent, "prompt tokens per task", kind="bar", names=[""], top=max(tokens.values()), width=0.4),
+        size=(12.0, 5.0),
+    )
+
+
+def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
+    """Sets of two or more runs that differ only in granularity, sorted by it; of equal ones only the last."""
+    sets: dict[tuple[str | None, ...], dict[int, RecordedRun]] = {}
+    for run in runs:
+        m = run.params.get("granularity", "")
+        if m.isdigit() and run.params.get("optimizer") == "adaptive":
+            alike = tuple(run.params.get(key) for key in LABEL_FORMATS if key != "granularity")
+            sets.setdefault(alike, {})[int(m)] = run
+    return [[found[m] for m in sorted(found)] for found in sets.values() if len(found) > 1]
+
+
+def samples(runs: Sequence[RecordedRun]) -> str:
+    """The name of n in pass@n: its number if all runs have the same, else `n`."""
+    numbers = {run.samples for run in runs}
+    return str(numbers.pop()) if len(numbers) == 1 else "n"
+
+
+def _points(run: RecordedRun) -> Points:
+    return [(it.prompt_per_task, it.score.pass_at_n) for it in run.iterations]
 
 
 def remarks(runs: Sequence[RecordedRun]) -> list[str]:
@@ -190,9 +182,9 @@ def remarks(runs: Sequence[RecordedRun]) -> list[str]:
         shared = len(set.intersection(*(set(run.tasks) for run in runs)))
         sets = "; ".join(f"{len(alike[0].tasks)} in {_labels(alike)}" for alike in tasks)
         found.append(f"The runs have different tasks: {sets}. Tasks in all of these runs: {shared}.")
-    samples = _grouped(runs, lambda run: run.samples)
-    if len(samples) > 1:
-        numbers = "; ".join(f"{alike[0].samples} in {_labels(alike)}" for alike in samples)
+    by_samples = _grouped(runs, lambda run: run.samples)
+    if len(by_samples) > 1:
+        numbers = "; ".join(f"{alike[0].samples} in {_labels(alike)}" for alike in by_samples)
         found.append(
             f"The runs have different numbers of samples per task and temperature, which is the n of pass@n: {numbers}."
         )
@@ -212,30 +204,30 @@ def _labels(runs: Sequence[RecordedRun]) -> str:
     return " and ".join(run.label for run in runs) if len(runs) < 3 else f"{runs[0].label} and {len(runs) - 1} others"
 
 
-def _overview(runs: tables.Table) -> PageTable:
+def _overview(runs: pd.DataFrame) -> pd.DataFrame:
     """The table of runs for the page, without their status if all have finished."""
-    status = runs.head.index("status")
-    finished = all(row[status] == "FINISHED" for row in runs.rows)
-    table = runs.select([name for name in runs.head if name not in tables.CSV_ONLY])
-    return page_table(table.drop("status"), 1) if finished else page_table(table, 2)
+    finished = (runs["status"] == "FINISHED").all()
+    return runs.drop(columns=[*tables.CSV_ONLY, *(["status"] if finished else [])])
 
 
-def _tasks(runs: Sequence[RecordedRun]) -> Iterator[tuple[str, list[TaskEntry]]]:
-    """The tasks of all runs, by group."""
-    groups: dict[str, list[TaskEntry]] = {}
+def _tasks(runs: Sequence[RecordedRun]) -> dict[str, list[dict[str, Any]]]:
+    """The tasks of all runs by group, each with its result in each run, and its programs as HTML, with their runs."""
+    groups: dict[str, list[dict[str, Any]]] = {}
     for name in _names(runs):
         programs: dict[str, list[str]] = {}
         for run in runs:
             if name in run.programs:
                 programs.setdefault(run.programs[name].strip(), []).append(run.label)
-        entry = TaskEntry(
-            name,
-            _class_of(runs, name),
-            tuple(_result(run, name) for run in runs),
-            tuple((tuple(labels), _code(program)) for program, labels in programs.items()),
+        formatter = HtmlFormatter(nowrap=True)
+        groups.setdefault(pass_rates.group_of(name), []).append(
+            {
+                "name": name,
+                "class": _class_of(runs, name),
+                "results": [_result(run, name) for run in runs],
+                "programs": [(labels, highlight(text, PythonLexer(), formatter)) for text, labels in programs.items()],
+            }
         )
-        groups.setdefault(pass_rates.group_of(name), []).append(entry)
-    yield from groups.items()
+    return groups
 
 
 def _class_of(runs: Sequence[RecordedRun], name: str) -> str | None:
@@ -258,28 +250,3 @@ def _result(run: RecordedRun, name: str) -> str:
 
 def _names(runs: Sequence[RecordedRun]) -> list[str]:
     return pass_rates.in_group_order(dict.fromkeys(name for run in runs for name in run.tasks))
-
-
-def page_table(table: tables.Table, texts: int) -> PageTable:
-    """A table for a page, without leading texts, in its first `texts` columns, that only repeat the row above."""
-    rows: list[tables.Row] = []
-    above: tables.Row = (None,) * len(table.head)
-    for row in table.rows:
-        same = next((i for i in range(texts) if row[i] != above[i]), texts)
-        rows.append((*[""] * same, *row[same:]))
-        above = row
-    return PageTable(table.head, tuple(rows), texts)
-
-
-def _code(program: str) -> str:
-    """The program as HTML, escaped."""
-    return f"<pre>{highlight(program, PythonLexer(), _CODE)}</pre>"
-
-
-def template(name: str) -> jinja2.Template:
-    """The template of a page, from this package."""
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template(f"{name}.html.jinja")

@@ -18,7 +18,6 @@ from optimizers import Attempt, TaskCount, pass_at_k
 from pipeline.agent.classes import task_class
 from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry
-from pipeline.record.task_table import failed_at
 from step_runtime.base.errors import STAGES
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
@@ -81,13 +80,6 @@ def pooled_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
     right = Counter(attempt.task_key for attempt in scored if attempt.passed)
     best = best_counts(scored)
     return {key: replace(best[key], successes=right[key], samples=count) for key, count in samples.items()}
-
-
-def outcomes(attempts: Iterable[Attempt]) -> dict[str, int]:
-    """The number of answers with each of `OUTCOMES`; attempts that are not scored are omitted."""
-    scored = (attempt for attempt in attempts if attempt.scored)
-    found = Counter(RIGHT if attempt.passed else failed_at(attempt) for attempt in scored)
-    return {outcome: found[outcome] for outcome in dict.fromkeys([*OUTCOMES, *sorted(found)])}
 
 
 def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:

@@ -25,6 +25,7 @@ from optimizers import Attempt, TaskCount, TokenCount
 from pipeline.agent.domain import code_length
 from pipeline.base.errors import UsageError
 from pipeline.base.text import name_of
+from pipeline.charts.plots import pass_at_k_curve
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.record import store
@@ -131,6 +132,12 @@ class RecordedRun:
             own = pass_rates.pooled_counts(iteration.attempts) if iteration.solved else {}
             pooled |= {name: own[name] for name in iteration.solved}
         return pooled
+
+    def pass_at_k(self, iteration: Iteration) -> list[float]:
+        """pass@1, pass@2, …, from 0 to 1, at the end of an iteration, over all temperatures together."""
+        solved_in, most = self.solved_in, max((count.samples for count in self.pooled.values()), default=self.samples)
+        solved = [count for name, count in self.pooled.items() if solved_in.get(name, -1) <= iteration.index]
+        return pass_at_k_curve(solved, len(self.tasks), most)
 
     @property
     def score(self) -> pass_rates.Score:

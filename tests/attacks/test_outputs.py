@@ -22,18 +22,18 @@ from pipeline.base.errors import UsageError
 from pipeline.base.files import open_growing, write_bytes, write_text
 from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.base.text import name_of, path_of
-from pipeline.charts.plots import new_figure, save
+from pipeline.charts.plots import Panel, plot
 from pipeline.cli.junit import junit_text
-from pipeline.reporting.tables import Table
+from pipeline.reporting import tables
 from tests.support.paths import PROJECT
 
 OTHER = 12345
 WRITERS: dict[str, Callable[[Path], object]] = {
     "text": lambda path: write_text(path, "written"),
     "bytes": lambda path: write_bytes(path, b"written"),
-    "a picture": lambda path: save(new_figure(), path.with_suffix(".png")),
-    "a picture as text": lambda path: save(new_figure(), path.with_suffix(".svg")),
-    "a table": lambda path: Table(("a",), ((1,),)).write(path),
+    "a picture": lambda path: plot(path.with_suffix(".png"), Panel({}, "y")),
+    "a picture as text": lambda path: plot(path.with_suffix(".svg"), Panel({}, "y")),
+    "a table": lambda path: tables.write(tables.of([{"a": 1}]), path),
     "a compiled program": lambda path: save_program(Agent("none"), path),
 }
 
@@ -147,11 +147,11 @@ def test_a_compiled_program_shows_what_would_not_be_seen(char: str, tmp_path: Pa
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0"], ids=ascii)
 def test_a_table_holds_no_formula(name: str, tmp_path: Path) -> None:
     """A spreadsheet would compute it, or run what it names; numbers and other names stay as they are."""
-    Table(("run", "rate"), ((name, -1), ("gemm/1", -0.5))).write(path := tmp_path / "table.csv")
+    tables.write(tables.of({"run": run, "rate": -1} for run in (name, "gemm/1")), path := tmp_path / "table.csv")
     with path.open(newline="") as file:
         rows = [*csv.reader(file)]
     assert rows[1][0].startswith("'")
-    assert rows[1][1:] + rows[2] == ["-1", "gemm/1", "-0.5"]
+    assert rows[1][1:] + rows[2] == ["-1", "gemm/1", "-1"]
 
 
 NAMES = (

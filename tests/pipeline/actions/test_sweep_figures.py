@@ -23,5 +23,5 @@ def test_a_mean_curve_keeps_the_last_value_of_a_run_that_has_ended() -> None:
     one = [{"samples": 0.0, "solved": 0.0}, {"samples": 4.0, "solved": 2.0}]
     other = [{"samples": 0.0, "solved": 0.0}, {"samples": 6.0, "solved": 4.0}]
     steps = action._mean_curve([one, other], "samples")
-    assert [(step.x, step.mean) for step in steps] == [(0, 0), (4, 1), (6, 3)]
-    assert all(step.low < step.mean < step.high for step in steps[1:])
+    assert [(x, mean) for x, mean, _, _ in steps] == [(0, 0), (4, 1), (6, 3)]
+    assert all(low < mean < high for _, mean, low, high in steps[1:])

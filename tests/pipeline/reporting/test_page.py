@@ -83,16 +83,13 @@ def test_the_heat_map_has_each_task_s_right_answers_in_each_iteration(
     run_read: RecordedRun, unrendered: None, tmp_path: Path
 ) -> None:
     """The iteration that solves a task is marked; afterwards the task is not sampled."""
-    shown = page.heat_map(run_read)
-    assert shown.titles == ("1: None", "2: H_1", "3: H_2", "4: HM_2")
-    cells = {name: [(c.right, c.samples, c.newly_solved) for c in row] for name, row in shown.rows}
-    blank = (0, 0, False)
-    assert cells["easy/0"] == [(2, 2, True), blank, blank, blank]
-    assert cells["hard/0"] == [(0, 2, False), (2, 2, True), blank, blank]
-    assert cells["no/0"] == [(0, 2, False)] * 4
     page.write([run_read], tmp_path)
-    text = (tmp_path / "index.html").read_text()
-    assert '<td style="--share: 100%" class="solved">2/2</td>' in text
+    heat = (tmp_path / "index.html").read_text().partition('<table class="heat">')[2].partition("</table>")[0]
+    head, *shown = heat.split("<tr>")[1:]
+    assert re.findall(r">([^<]+)</th>", head) == ["task", "1: None", "2: H_1", "3: H_2", "4: HM_2"]
+    cells = {row.partition(">")[2].partition("<")[0]: re.findall(r"(\d/\d|·)<", row) for row in shown}
+    assert cells == {"easy/0": ["2/2", "·", "·", "·"], "hard/0": ["0/2", "2/2", "·", "·"], "no/0": ["0/2"] * 4}
+    assert heat.count('<td style="--share: 100%" class="solved">2/2</td>') == heat.count('class="solved"') == 2
 
 
 def test_tables_are_readable_without_eyes(run_read: RecordedRun, unrendered: None, tmp_path: Path) -> None:
@@ -104,10 +101,18 @@ def test_tables_are_readable_without_eyes(run_read: RecordedRun, unrendered: Non
     assert not re.findall(r'<img(?![^>]* alt="[^"])', text)
 
 
-def test_the_page_and_its_pictures_follow_the_reader_s_dark_mode(run_read: RecordedRun, tmp_path: Path) -> None:
-    """Texts in pictures stay texts; each picture has a PNG for documents that take no SVG."""
-    files = page.write([run_read], tmp_path)
-    text, curve = (tmp_path / "index.html").read_text(), (tmp_path / "learning_curve.svg").read_text()
-    assert "prefers-color-scheme: dark" in text and "prefers-color-scheme: dark" in curve
-    assert ">prompt tokens per task</text>" in curve
-    assert all(f"{name.removesuffix('.svg')}.png" in files for name in files if name.endswith(".svg"))
+def test_runs_that_differ_in_granularity_alone_share_a_picture(
+    run_read: RecordedRun, unrendered: None, tmp_path: Path
+) -> None:
+    """One picture of m = 1 to 4, the last of equals; a run with another seed stands apart."""
+
+    def made(m: int, seed: int, run_id: str) -> RecordedRun:
+        params = {"optimizer": "adaptive", "granularity": str(m), "seed": str(seed)}
+        return replace(run_read, params=params, run_id=run_id, label=run_id)
+
+    runs = [made(m, 0, f"old{m}") for m in (1, 2, 3, 4)] + [made(2, 0, "new2"), made(3, 1, "other")]
+    (alike,) = page.granularity_sets(runs)
+    assert [run.run_id for run in alike] == ["old1", "new2", "old3", "old4"]
+    files = page.write(runs, tmp_path)
+    assert {"granularity.svg", "learning_curves.png", "learning_curve_6.svg"} <= set(files)
+    assert "Granularity</h2>" in (tmp_path / "index.html").read_text()

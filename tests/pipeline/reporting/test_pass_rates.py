@@ -1,6 +1,6 @@
 """Figures are counted from the attempts."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
@@ -53,15 +53,6 @@ def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
 def attempt(task: str, sample: int, impl: str, passed: bool, temperature: float = 0.7) -> Attempt:
     score = float(passed)
     return Attempt(0, 0, task, temperature, sample, 0, outputs={"impl": impl}, score=score, passed=passed)
-
-
-def test_outcomes_are_right_or_a_stage() -> None:
-    """In the order from right to the earliest stage; requests without an answer are left out."""
-    right = Attempt(0, 0, "a", 0.4, 0, 1, score=1.0, passed=True)
-    value, unread = replace(right, score=0.0, passed=False, feedback={"stage": "value"}), replace(right, passed=False)
-    found = pass_rates.outcomes([right, value, value, unread, replace(unread, score=None)])
-    assert {name: count for name, count in found.items() if count} == {"right": 1, "value": 2, "parse": 1}
-    assert list(found)[:4] == ["right", "stress", "cost", "value"] and list(found)[-1] == "parse"
 
 
 @pytest.mark.parametrize(

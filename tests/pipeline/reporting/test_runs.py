@@ -29,6 +29,8 @@ def test_every_figure_equals_what_the_optimizer_said(run_read: RecordedRun, reco
         assert (own.score.pass_at_n, own.score.solved) == (theirs.pass_at_n, theirs.solved_total)
         assert own.prompt_per_task == theirs.tokens_prompt_per_task
         assert own.tokens == TokenCount.sum(theirs.tokens.values())
+        at_k = run_read.pass_at_k(own)
+        assert (at_k[0], at_k[-1]) == (theirs.pass_at_1_pooled, theirs.pass_at_n)
     assert run_read.programs == {entry.task_key: entry.outputs["impl"] for entry in said.entries}
     best = {e.task_key: (e.temperature, e.successes, e.samples) for e in said.entries}
     assert {name: (c.temperature, c.successes, c.samples) for name, c in run_read.counts.items()} == best

@@ -37,21 +37,20 @@ def test_tables_2_and_4_are_laid_out_as_in_the_paper(run_read: RecordedRun) -> N
     names = ("attn/0", "norm/0", "gemm/1", "norm/1")  # A1, AR, S1, SR
     counts = {name: TaskCount(name, 0.7, c, 4) for name, c in zip(names, (4, 2, 1, 0), strict=True) if c}
     run = replace(run_read, tasks=dict.fromkeys([*names, "gemm/2"], task), counts=counts)
-    layout = {row[:2]: row[3:] for row in tables.class_layout([run]).rows}
-    assert layout[("Arith", "pass@1")] == (1, 0.5, 0.75)
-    assert layout[("Shape", "pass@n")] == ("1/2", "0/1", "1/3")
-    assert layout[("All", "pass@n")] == ("2/3", "1/2", "3/5")
-    assert layout[("All", "pass@1")][2] == pytest.approx((1 + 0.5 + 0.25) / 5)
+    layout = tables.class_layout([run]).set_index(["mode", "metric"]).drop(columns="run").T.to_dict("list")
+    assert layout["Arith", "pass@1"] == [1, 0.5, 0.75]
+    assert layout["Shape", "pass@n"] == ["1/2", "0/1", "1/3"]
+    assert layout["All", "pass@n"] == ["2/3", "1/2", "3/5"]
+    assert layout["All", "pass@1"][2] == pytest.approx((1 + 0.5 + 0.25) / 5)
     groups = tables.group_layout([run])
-    assert groups.head == ("run", "metric", "attn", "gemm", "norm", "all")
-    assert groups.rows[0][2:5] == (1, 0.125, 0.25)
-    assert groups.rows[1][2:5] == (1, 0.5, 0.5)
+    assert [*groups.columns] == ["run", "metric", "attn", "gemm", "norm", "all"]
+    assert [*groups.iloc[0, 2:5]] == [1, 0.125, 0.25]
+    assert [*groups.iloc[1, 2:5]] == [1, 0.5, 0.5]
 
 
 def test_changes_of_demonstrations_are_between_neighboring_iterations(run_read: RecordedRun) -> None:
     """Added, dropped and kept, each compared with the iteration before."""
-    table = tables.demonstrations([run_read])
-    rows_of = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    rows_of = tables.demonstrations([run_read]).to_dict("records")
     assert [row["added"] for row in rows_of][:2] == [None, "easy/0"]
     for row, before, it in zip(rows_of[1:], run_read.iterations[:-1], run_read.iterations[1:], strict=True):
         assert row["demonstrations"] == len(it.demos)
@@ -62,5 +61,13 @@ def test_changes_of_demonstrations_are_between_neighboring_iterations(run_read: 
 def test_outcomes_of_an_iteration_sum_up_to_its_answers(run_read: RecordedRun) -> None:
     """The stage called run and the column of runs are two columns."""
     table = tables.outcomes([run_read])
-    assert {"run", "fails at run"} <= set(table.head) and table.rows[0][0] == run_read.label
-    assert sum(int(str(cell)) for cell in table.rows[0][2:]) == 12
+    assert {"run", "fails at run"} <= {*table.columns} and table["run"][0] == run_read.label
+    assert table.iloc[0, 2:].sum() == 12
+
+
+def test_a_frame_has_a_row_an_attempt(run_read: RecordedRun) -> None:
+    found = tables.frame([run_read])
+    assert len(found) == len(run_read.attempts)
+    assert [*found.groupby("iteration")["scored"].sum()] == [
+        sum(a.scored for a in it.attempts) for it in run_read.iterations
+    ]

@@ -139,7 +139,7 @@ def test_the_demonstrations_of_the_program_are_on_record(
     shown = yaml.safe_load(Path(client.download_artifacts(result["run_id"], place, str(tmp_path))).read_text())
     assert shown["tasks"] == names
     (reported,) = read_runs([result["run_id"]])
-    assert [row[3] for row in learning([reported]).rows] == ["1: bootstrap"]
+    assert [*learning([reported])["label"]] == ["1: bootstrap"]
 
 
 def test_an_optimizer_that_is_interrupted_leaves_a_run_that_can_be_resumed(
