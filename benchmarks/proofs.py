@@ -14,22 +14,17 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from step_runtime import Task, Verifier, loads_task
+from step_runtime import Task, Verifier
 from step_runtime.language.parser import read
-from step_runtime.tasks.reader import read_task_file
 from step_runtime.verification.exact.proof import ExactVerdict, Prover
 from step_runtime.verification.exact.trace import prepare
 from tests.support.mutants import changed
-from tests.support.paths import PROJECT
-
-DATA = PROJECT / "data"
-SETS = ("tasks", "tasks-extra", "tasks-modern", "tasks-formats", "tasks-field", "tasks-layers")
+from tests.support.oracles import SETS, programs
 
 
 @dataclass(frozen=True)
@@ -41,17 +36,6 @@ class Proof:
     verdict: ExactVerdict | None
     first: float
     warm: float
-
-
-def programs(folder: str, kind: str) -> Iterator[tuple[str, Task, str]]:
-    """Name, task and text of each oracle or near-miss of a set."""
-    programs_ = DATA / folder.replace("tasks", kind)
-    for path in sorted(programs_.rglob("*.step")):
-        name = path.relative_to(programs_).with_suffix("")
-        # Of a task with several near misses, each has its number behind the name.
-        stems = (name, name.with_suffix(""), Path(*name.parts[1:]))
-        file = next(one for one in ((DATA / folder / stem).with_suffix(".yaml") for stem in stems) if one.exists())
-        yield str(name), loads_task(read_task_file(file).inlined, name.name), path.read_text()
 
 
 def proof(folder: str, name: str, task: Task, text: str) -> Proof:

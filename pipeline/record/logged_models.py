@@ -23,6 +23,7 @@ import dspy
 
 from optimizers.errors import one_line
 from optimizers.predictors import replace_lms
+from pipeline.base.files import write_bytes
 from pipeline.base.redaction import without_secrets
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ def save_program(
         kept = {name: value for name, value in used.items() if value is not None and _is_picklable(name, value)}
         schema = described["signature"].outputs if described else None
         content = cloudpickle.dumps(served.ServedProgram(twin, kept, schema))
-    (folder / "data" / "model.pkl").write_bytes(content)
+    write_bytes(folder / "data" / "model.pkl", content)
 
 
 def _is_picklable(name: str, value: Any) -> bool:

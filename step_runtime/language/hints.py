@@ -151,7 +151,7 @@ def _closest(name: str, known: Iterable[str]) -> str | None:
 def unknown_primitive(name: str) -> Advice:
     """For `step.NAME` with a NAME that the language lacks."""
     close = _closest(name.capitalize(), PRIMITIVES)
-    hint = f"did you mean {usage(close)}?" if close else f"the primitives are {', '.join(PRIMITIVES)}"
+    hint = f"did you mean {usage(close)}?" if close else f"the primitives are {', '.join(sorted(PRIMITIVES))}"
     return f"there is no primitive {_cut(name)}", hint
 
 

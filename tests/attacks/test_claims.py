@@ -140,7 +140,7 @@ def test_calls_and_other_answers_of_an_entry_are_not_shown() -> None:
     content["entries"][0]["calls"] = {"proposer.predict": [{"task": "x", "impl": "return E1"}]}
     content["entries"][0]["outputs"]["output_impl"] = "return E1"
     (entry,) = gate([]).experience(parse_experience(json.dumps(content), "e.json"), []).entries
-    assert (entry.calls, entry.outputs) == ({}, {"impl": RIGHT})
+    assert (entry.calls, entry.outputs) == ({}, {"impl": "return step.Map(fn=fn_1).apply(E0)\n"})
 
 
 BROKEN: dict[str, Callable[[str], str]] = {

@@ -215,7 +215,7 @@ def _experiences() -> list[str]:
 
 
 SWEEPS = [
-    "base: {optimizer: adaptive, samples: 16, lm: embedded}\nsweep:\n  seed: [0, 1, 2]\n  selection: [all, coverage]\n",
+    "base: {optimizer: adaptive, samples: 16, lm: embedded}\nsweep:\n  seed: [0, 1]\n  selection: [random, coverage]\n",
     "name: one\nbase:\n  lm: openai/m\n  temperatures: [0.4, 0.7]\nsweep: {samples: [1, 8]}\n",
 ]
 

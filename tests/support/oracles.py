@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 
-from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.reader import loads_task, read_task_file
 from step_runtime.tasks.task import Task
 from tests.support.paths import PROJECT
 
 DATA = PROJECT / "data"
+SETS = ("tasks", "tasks-extra", "tasks-modern", "tasks-formats", "tasks-field", "tasks-layers")
 
 
 def names(folder: str = "tasks") -> list[str]:
@@ -33,3 +35,14 @@ def solved(only: Sequence[str] = ()) -> Iterator[tuple[Task, str]]:
     for name in names():
         if not only or name in only or name.partition("/")[0] in only:
             yield task(name), oracle(name)
+
+
+def programs(folder: str, kind: str) -> Iterator[tuple[str, Task, str]]:
+    """Name, task and text of each oracle or near-miss of a set."""
+    programs_ = DATA / folder.replace("tasks", kind)
+    for path in sorted(programs_.rglob("*.step")):
+        name = path.relative_to(programs_).with_suffix("")
+        # Of a task with several near misses, each has its number behind the name.
+        stems = (name, name.with_suffix(""), Path(*name.parts[1:]))
+        file = next(one for one in ((DATA / folder / stem).with_suffix(".yaml") for stem in stems) if one.exists())
+        yield str(name), loads_task(read_task_file(file).inlined, name.name), path.read_text()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import ablate, evaluate, generate, mcp, report, verify
+from pipeline import ablate, evaluate, generate, report, verify
 from pipeline import compile as compile_command
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
@@ -115,7 +115,6 @@ def test_an_ablation_needs_its_methods(engine: Scripted, capsys: pytest.CaptureF
         (verify, ["--mutants"]),
         (verify, ["--graph", "p.svg"]),
         (verify, ["--dtype", "float32"]),
-        (mcp, []),
         (generate, []),
         (generate, ["--proposer", "search"]),
         (generate, ["--program", "none", "--objective", "memory"]),

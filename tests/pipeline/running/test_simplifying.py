@@ -9,7 +9,6 @@ from optimizers import Entry, HeldOutVerdict, TokenCount
 from optimizers.held_out import Claims
 from pipeline.rewriting.simplification import code_lines, simplified
 from pipeline.running.simplifying import readable_solutions, simplified_solutions
-from pipeline.step.language import STEP
 from pipeline.verification.metric import Metric
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
@@ -109,9 +108,9 @@ def test_a_simpler_text_that_falls_on_held_out_data_is_not_recorded(caplog: pyte
     same = replace(entry(GEMM, SHORT), held_out=passed)
     fallen = replace(entry(GEMM.named("fallen"), LONG), held_out=HeldOutVerdict("failed"))
     metric = Metric(ThreadPoolExecutor(1))
-    (text,) = simplified_solutions(STEP, [scaled], metric, None, None, 1).values()
+    (text,) = simplified_solutions([scaled], metric, None, None, 1).values()
     assert "fn_scale" not in text
     judge = Judge()
-    found = simplified_solutions(STEP, [scaled, same, fallen], metric, None, judge, 1)
+    found = simplified_solutions([scaled, same, fallen], metric, None, judge, 1)
     assert [*found] == ["gemm/0", "fallen"] and judge.texts == [text]
     assert "scaled: the sampled solution is recorded: simpler, its verdict on held-out" in caplog.text

@@ -32,7 +32,7 @@ def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_what_is_not_found_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With exit code 1, the reason, and no file."""
-    assert run("gemm/1", "norm/1", "--max-candidates", "500", "-o", str(tmp_path), "--format", "text") == 1
+    assert run("gemm/1", "norm/1", "--max-candidates", "100", "-o", str(tmp_path), "--format", "text") == 1
     out = capsys.readouterr().out
     assert "gemm/1: verified" in out
     assert "norm/1: no verified program" in out and "raise --max-candidates" in out

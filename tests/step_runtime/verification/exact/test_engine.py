@@ -8,7 +8,6 @@ import flint
 import pytest
 import torch
 
-from benchmarks.proofs import SETS, programs
 from step_runtime import Verifier
 from step_runtime.language.parser import read
 from step_runtime.verification.exact import proof
@@ -20,6 +19,7 @@ from step_runtime.verification.exact.residues import WORLDS, Draw, draw, drawing
 from step_runtime.verification.exact.table import TABLE
 from step_runtime.verification.exact.trace import trace
 from step_runtime.verification.exact.value import Value, free
+from tests.support.oracles import SETS, programs
 
 _MOST = 3000
 PAIRS = 300
