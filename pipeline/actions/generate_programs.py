@@ -49,14 +49,14 @@ UNSTRESSED = "stress-run: the command ended before the program ran on stress inp
 class Result:
     """What came of a task: a solution, or what was tried in vain.
 
-    `shown` says what the task alone was shown in the LM's prompt, and why.
+    `shown` says what the task alone was shown in the LM's prompt, and why; None if all were shown the same.
     """
 
     solution: Solution | None = None
     attempts: list[Attempt] = field(default_factory=list)
     search: SearchOutcome | None = None
     split: SplitOutcome | None = None
-    shown: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Generation:
         )
         for task in tasks:
             result = self.results[task.name]
-            result.attempts, result.shown = answers.attempts[task.name], fit.shown.reasons.get(task.name, {})
+            result.attempts, result.shown = answers.attempts[task.name], fit.shown.reasons.get(task.name)
         if answers.stopped == "interrupted":
             raise KeyboardInterrupt
         for task in tasks:

@@ -140,7 +140,7 @@ def _as_json(task: Task, run: Generation, files: Sequence[Path]) -> dict[str, An
         "search": result.search and asdict(result.search),
         "split": result.split and result.split.to_dict(),
         "advice": advice and advice.to_dict(),
-        **({"demonstrations": result.shown} if result.shown else {}),
+        **({"demonstrations": result.shown} if result.shown is not None else {}),
     }
 
 
