@@ -140,14 +140,14 @@ def held_out_record(experience: Experience) -> dict[str, Any]:
 
 
 def _token_metrics(count: TokenCount) -> dict[str, float]:
-    """The tokens; those that the LM did not report, and are estimated, only where there are some."""
-    estimated = {"tokens_estimated": count.estimated} if count.estimated else {}
+    """The tokens; those that are estimated, and those that budgets count beyond the LM's, only where there are some."""
+    optional = {"tokens_estimated": count.estimated, "tokens_short": count.short}
     known: dict[str, float] = {
         "tokens_prompt": count.prompt,
         "tokens_completion": count.completion,
         "tokens_cached": count.cached,
     }
-    return known | estimated
+    return known | {name: number for name, number in optional.items() if number}
 
 
 def describe_iteration(result: IterationResult) -> str:

@@ -153,7 +153,7 @@ def load_experience(text: str, tasks: Sequence[Task], language: str | None = Non
 
 
 def finished_tokens(text: str) -> tuple[str, int]:
-    """The id of a finished run that `open_run` accepts, and the prompt and completion tokens that it took.
+    """The id of a finished run that `open_run` accepts, and the tokens that it took, as budgets count them.
 
     Raises:
         UsageError: No such run exists, or it has not finished.
@@ -164,7 +164,7 @@ def finished_tokens(text: str) -> tuple[str, int]:
     if run.info.status != "FINISHED" or not tokens:
         hint = f"finish it with --resume {run.info.run_id}"
         raise UsageError(f"--match-tokens: run {_label(run)} has not finished; {hint}, or give another run")
-    return run.info.run_id, int(tokens)
+    return run.info.run_id, int(tokens + run.data.metrics.get("total_tokens_short", 0))
 
 
 def find_run(client: MlflowClient, experiment: str, text: str, option: str = "--resume", files: bool = False) -> Run:

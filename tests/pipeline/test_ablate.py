@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.base.errors import Exit
 from tests.support.ablation_runs import options, recorded, run
-from tests.support.answering_lm import Engine
+from tests.support.answering_lm import PROMPT_TOKENS, Engine
 from tests.support.csv_files import rows
 
 
@@ -35,7 +35,7 @@ def test_an_interrupted_ablation_is_resumed_to_one_page_of_four_methods(
     found = recorded()
     assert [r.info.run_id for r in found[:2]] == [r.info.run_id for r in first]
     assert [r.info.status for r in found] == ["FINISHED"] * 4
-    assert int(rows(page / "methods.csv")[1]["tokens in"]) == 10 * 12
+    assert int(rows(page / "methods.csv")[1]["tokens in"]) == PROMPT_TOKENS * 12
     assert run(*options(folder, page)) == Exit.OK
     assert len(recorded()) == 4
 

@@ -20,7 +20,7 @@ from pipeline.base.errors import run_command
 from pipeline.base.paths import TASKS
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
-from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine, refuses
+from tests.support.answering_lm import ANSWER_TOKENS, COMPLETION_TOKENS, PROMPT_TOKENS, Engine, refuses
 from tests.support.scripted_runs import RIGHT
 
 pytestmark = pytest.mark.usefixtures("unrendered")
@@ -134,7 +134,7 @@ def test_the_embedded_lm_is_evaluated_offline(store_folder: Path, capsys: pytest
 
 def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The figures are of what was done until then, and stderr says so."""
-    budget = ["--max-tokens-total", "40", "--temperatures", "0.7"]
+    budget = ["--max-tokens-total", str(4 * ANSWER_TOKENS), "--temperatures", "0.7"]
     assert run("--program", "none", "--tasks", str(folder), "--guardian", "none", "--json", *budget) == 0
     output = capsys.readouterr()
     assert 4 <= json.loads(output.out)["answers"] < 12

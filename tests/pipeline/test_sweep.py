@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import sweep as command
 from pipeline.base.errors import run_command
-from tests.support.answering_lm import Engine
+from tests.support.answering_lm import ANSWER_TOKENS, Engine
 
 
 @pytest.mark.usefixtures("unrendered")
@@ -23,7 +23,7 @@ def test_json_is_one_object_with_the_figures(
     result = json.loads(capsys.readouterr().out)
     (row,) = result["configurations"]
     assert (result["sweep"], row["configuration"], row["runs"]) == ("seeds", "all", 2)
-    assert row["figures"]["tokens"] == {"mean": 78.0, "low": 78.0, "high": 78.0}, "six answers of 13 tokens each"
+    assert row["figures"]["tokens"] == dict.fromkeys(("mean", "low", "high"), 6 * ANSWER_TOKENS), "six answers each"
     assert [each["values"] for each in result["runs"]] == [{"seed": 0}, {"seed": 1}]
 
 

@@ -14,7 +14,8 @@ from dspy.utils.exceptions import LMAuthError
 
 from tests.support.scripted_runs import RIGHT, TASK
 
-PROMPT_TOKENS, COMPLETION_TOKENS = 10, 3
+PROMPT_TOKENS, COMPLETION_TOKENS, ANSWER_TOKENS = 4000, 20, 4020
+"""As many as the texts can have: budgets count more where an LM reports too few."""
 WRONG = ("return E0", "E9 = step.Map(fn=fn).apply(E0)\nE1 = step.Map(fn=fn).apply(E9)\nreturn E1", "return E7")
 """Wrong for every task: the input itself and the function applied twice (`value`), an unknown name (`parse`)."""
 

@@ -13,7 +13,7 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, run_command
 from pipeline.record import store
 from pipeline.record.request import Request
-from tests.support.answering_lm import Engine
+from tests.support.answering_lm import ANSWER_TOKENS, Engine
 from tests.support.scripted_runs import tasks
 
 pytestmark = pytest.mark.usefixtures("unrendered")
@@ -111,7 +111,7 @@ def test_runs_are_matched_to_the_tokens_of_another_and_compared_seed_by_seed(
     for seed in (0, 1):
         control, learner = runs["resample", seed]["curve"], runs["adaptive", seed]["curve"]
         assert control[0] == {"samples": 0, "tokens": 0, "solved": 0}
-        assert 0 <= control[-1]["tokens"] - learner[-1]["tokens"] < 2 * 13, "all but an answer on its way"
+        assert 0 <= control[-1]["tokens"] - learner[-1]["tokens"] < 2 * ANSWER_TOKENS, "all but an answer on its way"
         assert len(control) > 2, "it samples again"
     params = [run.data.params for run in action.recorded(sweep).values()]
     assert sum("match_tokens" in each for each in params) == 2
