@@ -216,7 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := {*options.parts} - {*PARTS}:
         parser.error(f"no part is called {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")
     lines = []
-    for part in options.parts or PARTS:
+    recorded = [part for part in PARTS if options.action == "record" or (FOLDER / f"{part}.json").exists()]
+    for part in options.parts or recorded:
         if part == "verdicts" and options.action == "record" and not (FOLDER / "mutants").exists():
             draw_mutants()
         found = PARTS[part]()
