@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.errors import Exit, UsageError, require, start
 from pipeline.base.files import writable_file
 from pipeline.base.settings import Config, Positive, option
 from pipeline.cli.options import Parser, output_option
@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.action == "new":
         return _new(options)
 
+    require("torch", "mlflow")
     try:
         import pytest
     except ModuleNotFoundError:

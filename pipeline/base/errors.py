@@ -28,7 +28,8 @@ from pipeline.base.outputs import json_text
 from pipeline.base.terminal import SafeStream
 
 EXTRA_MODULES = frozenset({
-    "filelock", "jinja2", "matplotlib", "mlflow", "numpy", "pygments", "rich", "scipy", "sympy", "torch", "yaml",
+    "filelock", "jinja2", "matplotlib", "mlflow", "numpy", "pandas", "pygments", "rich", "scipy", "sympy", "torch",
+    "yaml",
 })  # fmt: skip
 """Modules of the packages that the commands need and `optimizers` alone does not."""
 

@@ -25,8 +25,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from pipeline.base.errors import RecordError, RunLive, RunLost, UsageError
 from pipeline.base.paths import MLRUNS, shown
 from pipeline.base.redaction import redacted, redacted_value, without_secrets
@@ -35,6 +33,7 @@ from pipeline.record import experiment_view
 from pipeline.record.artifacts import own_place, own_run
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from mlflow import MlflowClient
 
 EXPERIMENT = "compile"
@@ -218,6 +217,8 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
         RunLive: The run is running already.
         UsageError: The folder cannot be created.
     """
+    from filelock import FileLock
+
     own, kept = folder() / "running" / run_id, False
     with ExitStack() as stack:
         try:
@@ -246,6 +247,8 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
 
 def store_lock() -> FileLock:
     """The lock of the store on this machine, for what takes a moment."""
+    from filelock import FileLock
+
     return FileLock(folder() / "store.lock")
 
 
@@ -292,6 +295,8 @@ def _mark_killed_runs(client: MlflowClient) -> None:
 
 def _is_dead(left: Path) -> bool:
     """Whether nobody holds the lock of a run's folder, which then is removed; a link or a folder is no lock."""
+    from filelock import FileLock, Timeout
+
     lock = left / _LOCK
     if lock.is_symlink() or lock.is_dir():
         return False
