@@ -33,7 +33,7 @@ def softmax(args: Args, kwargs: Options, result: Result) -> Value:
     value = value_of(args[0])
     powers = arithmetic.exponential(value, result.dtype)
     found = arithmetic.divide(powers, summed(powers, dims_of(value, args[1]), result.dtype, keep=True), result.dtype)
-    if value.logs is None:
+    if value.logs is None and not value.lower:
         facts.set_positive(found.data)
     return found
 
@@ -250,20 +250,14 @@ def distances(args: Args, kwargs: Options, result: Result) -> Value | None:
     return norm([gap, order, [-1], False], {}, result)
 
 
-def any_rule(every: bool) -> Rule:
-    """The rule of whether any or every truth value holds."""
-
-    def rule(args: Args, kwargs: Options, result: Result) -> Value:
-        value = truth.as_bits(value_of(args[0]))
-        dims = dims_of(value, get(args, kwargs, 1, "dim"))
-        found = truth.invert(value) if not every else value
-        for dim in sorted(dims, reverse=True):
-            found = running(lambda one, other, _: truth.both(one, other), found, dim, torch.bool)
-            found = found.parts(lambda part, d=dim: part.select(d + 2, -1))  # type: ignore[misc]
-        found = found if every else truth.invert(found)
-        return found.parts(lambda part: part.reshape(*part.shape[:2], *result.shape))
-
-    return rule
+def any_rule(args: Args, kwargs: Options, result: Result) -> Value:
+    """The rule of whether any truth value holds."""
+    value = value_of(args[0])
+    found = truth.invert(truth.as_bits(value))
+    for dim in sorted(dims_of(value, get(args, kwargs, 1, "dim")), reverse=True):
+        found = running(lambda one, other, _: truth.both(one, other), found, dim, torch.bool)
+        found = found.parts(lambda part, d=dim: part.select(d + 2, -1))  # type: ignore[misc]
+    return truth.invert(found).parts(lambda part: part.reshape(*part.shape[:2], *result.shape))
 
 
 def split_gate(args: Args, kwargs: Options, result: Result) -> Value:

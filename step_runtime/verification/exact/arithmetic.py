@@ -10,7 +10,7 @@ from torch import Tensor
 
 from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.constants import constants
-from step_runtime.verification.exact.facts import ABOVE_0, AT_LEAST_0, NOT_0, POWER
+from step_runtime.verification.exact.facts import ABOVE_0, AT_LEAST_0, FINITE, NOT_0, POWER
 from step_runtime.verification.exact.residues import CHANNELS, WORLDS, draw, fingerprint, level, moduli, symbols, times
 from step_runtime.verification.exact.value import (
     NAN,
@@ -47,6 +47,8 @@ def settled(found: Value, *operands: Value) -> Value:
     Raises:
         Unknown: Finite floats give an infinite one, which an exact number is not.
     """
+    broken = found.broken or any(one.broken for one in operands)
+    found = replace(found, endless=any(one.endless for one in operands), broken=broken)
     none, endless = found.known.isnan(), found.known.isinf()
     data = found.data
     if bool(endless.any()):
@@ -59,7 +61,7 @@ def settled(found: Value, *operands: Value) -> Value:
     for operand in operands:
         none = none & ~operand.known.isnan()
     if bool(none.any()):
-        return replace(found, data=torch.where(none, fresh(data), data), partial=True)
+        return replace(found, data=torch.where(none, fresh(data), data), partial=True, broken=True)
     smooth = all(one.smooth for one in operands) and found.smooth
     return replace(found, data=data, smooth=smooth, partial=found.partial or any(one.partial for one in operands))
 
@@ -69,17 +71,30 @@ def infinite(value: Value) -> Tensor:
     return value.known.isinf()
 
 
+def finite(value: Value, where: Tensor | bool = True) -> None:
+    """Requires that what may be minus infinity is not, as its opposite and its multiples are no numbers of ours."""
+    if value.lower:
+        some = value.known.isnan() & where
+        facts.require(FINITE, value.data.broadcast_to(-1, *some.shape[1:]), some, torch.zeros_like(some))
+
+
 def add(one: Value, other: Value, dtype: torch.dtype) -> Value:
     """A sum; an infinite term makes it infinite, as data are finite."""
     one, other = aligned(one, other)
     data = (one.data + other.data - moduli(one.data)) % moduli(one.data)
     known = one.known + other.known
     for own, open_ in ((one, other), (other, one)):
-        known = torch.where(infinite(own) & open_.known.isnan(), own.known, known)
+        beside = infinite(own) & open_.known.isnan()
+        if open_.broken:
+            data = torch.where(beside, fresh(data), data)
+        else:
+            known = torch.where(beside, own.known, known)
     ranges = None
     if (first := one.bounds) is not None and (second := other.bounds) is not None:
         ranges = first[0] + second[0], first[1] + second[1]
     sign = _added_signs(one, other)
+    for own, open_ in ((one, other), (other, one)):
+        finite(open_, own.known == torch.inf)
     lower, size = one.lower or other.lower, one.size.plus(other.size)
     partial = lower and bool((one.known == torch.inf).any() | (other.known == torch.inf).any())
     found = Value(data, known, dtype, sign=sign, partial=partial, lower=lower, range=ranges, smooth=True, size=size)
@@ -142,9 +157,11 @@ def logarithmic(found: Value, exponentials: Tensor, some: Tensor, size: Size, *,
 
 def negative(value: Value) -> Value:
     """The opposite."""
+    finite(value)
     ranges = None if value.bounds is None else (-value.bounds[1], -value.bounds[0])
     known = 0.0 - value.known
-    own = {"sign": -value.signs, "range": ranges, "partial": value.partial or value.lower}
+    own = {"sign": -value.signs, "range": ranges, "partial": value.partial or value.lower, "endless": value.endless}
+    own |= {"broken": value.broken}
     found = Value(opposite(value.data), known, value.dtype, smooth=value.smooth, size=value.size, **own)  # type: ignore[arg-type]
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~infinite(found)
@@ -168,16 +185,20 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
     The product of an infinite number and one that depends on data is no number.
     """
     one, other = aligned(one, other)
+    finite(one, other.signs < 2)
+    finite(other, one.signs < 2)
     data = times(one.data, other.data)
     # As -1e30 is, what is infinite may be a large constant, of which no times is 0.
-    nothing = (infinite(one) & (other.known == 0)) | (infinite(other) & (one.known == 0))
+    nothing = infinite(one) & (other.known == 0) & (not one.endless)
+    nothing = nothing | (infinite(other) & (one.known == 0) & (not other.endless))
     known = torch.where(nothing, 0.0, one.known * other.known)
     nought = (level(data) == 0).all(0, keepdim=True) & ~infinite(one) & ~infinite(other)
     known = torch.where(nought & known.isnan(), 0.0, known)
     open_ = (infinite(one) & other.known.isnan()) | (infinite(other) & one.known.isnan())
     endless = bool(open_.any())
-    if endless:
-        data, known = torch.where(open_, fresh(data), data), torch.where(open_, NAN, known)
+    if endless or one.broken or other.broken:
+        none = open_ | (nought if one.broken or other.broken else False)
+        data, known = torch.where(none, fresh(data), data), torch.where(none, NAN, known)
     alike = same(one.data, other.data)
     signs = broadcast(one.signs, other.signs)
     sign = torch.minimum(*(each.abs() for each in signs)) * signs[0].sign() * signs[1].sign()
@@ -187,6 +208,7 @@ def multiply(one: Value, other: Value, dtype: torch.dtype) -> Value:
         dtype,
         sign=torch.where(alike, torch.maximum(sign, torch.ones_like(sign)), sign),
         range=_multiplied(one.bounds, other.bounds),
+        broken=endless,
         partial=endless
         or bool(nothing.any())
         or any(value.lower and not bool((scale.signs == 2).all()) for value, scale in ((one, other), (other, one))),
@@ -261,6 +283,7 @@ def reciprocal(value: Value, dtype: torch.dtype) -> Value:
     """
     if bool(infinite(value).any()):
         raise Unknown("the inverse of an infinite number")
+    finite(value)
     zero = (level(value.data) == 0).all(0, keepdim=True)
     open_ = value.known.isnan()
     # That a number is not 0 says the same of its opposite.
@@ -275,6 +298,7 @@ def reciprocal(value: Value, dtype: torch.dtype) -> Value:
     sign = torch.where(value.signs == 1, 2, torch.where(value.signs == -1, -2, sign)).to(torch.int8)
     known = torch.where(zero, NAN, 1 / value.known)
     found = Value(data, known, dtype, sign=sign, partial=partial, smooth=True, size=value.size.inverse())
+    found = replace(found, broken=bool(zero.any()))
     found = settled(found, value)
     if draw().laws == "leading" and value.lead is not None:
         there = value.lead[:1] != NONE
@@ -321,7 +345,7 @@ def exponential(value: Value, dtype: torch.dtype) -> Value:
     one = (level(value.data) == 0).all(0, keepdim=True)
     known = torch.where(one, 1.0, value.known.exp())
     powers = raised(value)
-    if value.logs is None:
+    if value.logs is None and not value.lower:
         facts.set_positive(powers)
     # Where a number may be the logarithm of 0, its exponential may be 0.
     sign = torch.full_like(known, 1 if value.lower else 2)

@@ -123,7 +123,9 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
             values.append(extreme(value, [dim], value.dtype, keep=False, least=not largest).plain())
         else:
             data = symbols(f"rank {rank if largest else size - 1 - rank} of {size}", members)
-            values.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), value.dtype))
+            values.append(
+                Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), value.dtype, lower=value.lower)
+            )
         data = symbols(f"{name} {rank} {largest}", ordered)
         unknown = torch.full_like(rows.known.select(-1, 0), torch.nan)
         places.append(Value(data, unknown, torch.int64, range=(0, size - 1), size=order.size))

@@ -110,8 +110,9 @@ def _of_set(sets: Tensor, choices: Tensor, operands: list[Value], dtype: torch.d
     members = torch.where((count == 1).unsqueeze(0).unsqueeze(0), NONE, members)
     known = torch.where(count == 0, -torch.inf, NAN).to(torch.float64).unsqueeze(0)
     size = larger(*(operand.size for operand in operands))
-    partial = any(operand.partial for operand in operands)
-    return Value(data, known, dtype, partial=partial, extremes=members.flatten(0, 1), size=size)
+    partial, endless = any(operand.partial for operand in operands), any(operand.endless for operand in operands)
+    found = Value(data, known, dtype, partial=partial, extremes=members.flatten(0, 1), size=size)
+    return replace(found, endless=endless, broken=any(operand.broken for operand in operands))
 
 
 def _needless(sets: Tensor, words: Tensor, present: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from step_runtime.verification.exact.residues import WORLDS, Word, draw, fingerprint, level
 
-NOT_0, ABOVE_0, AT_LEAST_0, POWER = 1, 2, 3, 4
+NOT_0, ABOVE_0, AT_LEAST_0, POWER, FINITE = 1, 2, 3, 4, 5
 """The conditions under which results are defined."""
 _MOST_CONDITIONS = 200
 _SCALES = range(1, 33)

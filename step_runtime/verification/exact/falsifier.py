@@ -186,13 +186,21 @@ class _Noise(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        name = func.overloadpacket.__name__
+        if name.startswith(_INSIDE):
+            args = [self._noisy(one) for one in args]
         found = func(*args, **(kwargs or {}))
-        if isinstance(found, Tensor) and found.dtype == torch.float64 and not func.is_view and found.numel():
-            name = func.overloadpacket.__name__
-            if not name.startswith(_EXACT) and not func._schema.is_mutable:
-                noise = torch.rand(found.shape, dtype=torch.float64, generator=self._generator) * 2 - 1
-                found = found * (1 + _NOISE * noise)
-        return found
+        return found if func.is_view or name.startswith(_EXACT) or func._schema.is_mutable else self._noisy(found)
+
+    def _noisy(self, found: Any) -> Any:
+        if not isinstance(found, Tensor) or found.dtype != torch.float64 or not found.numel():
+            return found
+        noise = torch.rand(found.shape, dtype=torch.float64, generator=self._generator) * 2 - 1
+        return found * (1 + _NOISE * noise)
+
+
+_INSIDE = ("native_", "_scaled_dot", "sum", "mean", "var", "std", "mm", "bmm", "mv", "dot", "addmm", "baddbmm")
+"""Operators that also round inside, where what they add cancels: as if their operands were rounded."""
 
 
 _EXACT = (

@@ -72,19 +72,19 @@ class Operators:
         found = self._found(name, target, args, kwargs, result)
         found = dependent(name, found, args, kwargs, decisions.asked if decisions is not None else 0)
         values = [*values_of([*args, *kwargs.values()])]
-        partial = any(one.partial or (one.lower and not (name in _OF_LOWER or name in MOVES)) for one in values)
+        carried = {flag: True for flag in ("partial", "broken") if any(getattr(one, flag) for one in values)}
         if isinstance(found, list | tuple):
-            return [self._met(one, name, partial=partial) for one in found]
-        return self._met(found, name, partial=partial)
+            return [self._met(one, name, carried) for one in found]
+        return self._met(found, name, carried)
 
-    def _met(self, found: Any, name: str, *, partial: bool) -> Any:
+    def _met(self, found: Any, name: str, carried: dict[str, Any]) -> Any:
         if isinstance(found, Complex):
-            parts = (self._met(part, name, partial=partial) for part in (found.real, found.imaginary))
+            parts = (self._met(part, name, carried) for part in (found.real, found.imaginary))
             return Complex(*parts)
         if found.data.numel() > _LARGEST:
             raise Unknown(f"{found.data.numel() // CHANNELS:,} numbers at once, by the operator {name}")
         self.size, self.count = larger(self.size, found.size, found.inner), self.count + found.known.numel()
-        return replace(found, partial=True) if partial and not found.partial else found
+        return replace(found, **carried) if carried else found
 
     def _found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
         if gives_complex(name, args, result):
@@ -105,6 +105,8 @@ class Operators:
         lower = sum(value.lower for value in values)
         if entry.tells and (any(value.partial for value in values) or lower > 1 or (lower and name not in _OF_LOWER)):
             raise Unknown(f"the operator {name} on what may be undefined")
+        if lower and name not in _OF_LOWER:
+            raise Unknown(f"the operator {name} on what may be infinite")
         found = entry.rule(args, kwargs, result)
         if found is None:
             raise Unknown(f"the operator {name} with such operands")

@@ -90,12 +90,6 @@ def embedding(args: Args, kwargs: Options, result: Result) -> Value:
     return found.parts(lambda part: part.reshape(*part.shape[:2], *result.shape))
 
 
-def one_hot(args: Args, kwargs: Options, result: Result) -> Value:
-    """The rule of `one_hot`."""
-    index = value_of(args[0]).parts(lambda part: part.unsqueeze(-1))
-    return replace(truth.equal(index, fixed(torch.arange(result.shape[-1]))), dtype=result.dtype)
-
-
 def index_select(args: Args, kwargs: Options, result: Result) -> Value:
     """The rule of `index_select`."""
     value, dim, index = value_of(args[0]), int(args[1]), value_of(args[2])

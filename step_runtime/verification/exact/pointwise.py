@@ -116,7 +116,7 @@ def sigmoid(value: Value, dtype: torch.dtype) -> Value:
         return arithmetic.subtract(one, arithmetic.reciprocal(powers, dtype), dtype)
     powers = arithmetic.add(one, arithmetic.exponential(arithmetic.negative(value), dtype), dtype)
     found = arithmetic.divide(one, powers, dtype)
-    if value.logs is None:
+    if value.logs is None and not value.lower:
         facts.set_positive(found.data)
     return found
 
@@ -199,14 +199,9 @@ def full(number: Any, result: Result) -> Value:
     return fixed(torch.full(result.shape, number, dtype=result.dtype))
 
 
-def full_like(args: Args, kwargs: Options, result: Result) -> Value:
-    """The rule of `full_like`."""
+def of_size(args: Args, kwargs: Options, result: Result) -> Value:
+    """A tensor of one number, by its size or a tensor like it."""
     return full(args[1], result)
-
-
-def of_size(number: float | None) -> Rule:
-    """The rule of a tensor of one number, by its size."""
-    return lambda args, kwargs, result: full(args[1] if number is None else number, result)
 
 
 def arange(args: Args, kwargs: Options, result: Result) -> Value:

@@ -48,6 +48,9 @@ def summed(value: Value, dims: list[int], dtype: torch.dtype, *, keep: bool = Fa
         dtype,
         sign=sign,
         partial=value.partial,
+        lower=value.lower,
+        endless=value.endless,
+        broken=value.broken,
         range=ranges,
         smooth=value.smooth,
         size=value.size.summed(count),
@@ -133,6 +136,8 @@ def matrix_product(one: Value, other: Value, dtype: torch.dtype) -> Value:
     """The product of matrices, or of batches of them."""
     if bool(one.known.isinf().any()) or bool(other.known.isinf().any()):
         raise Unknown("an infinite number in a product of matrices")
+    if one.broken or other.broken:
+        raise Unknown("what is no number in a product of matrices")
     batch = max(one.batch, other.batch)
     one, other = spread(one, batch, one.shape), spread(other, batch, other.shape)
     data = residues.product(one.data, other.data)

@@ -20,8 +20,7 @@ from step_runtime.verification.exact import (
 )  # fmt: skip
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.operators import Entry
-from step_runtime.verification.exact.residues import CHANNELS
-from step_runtime.verification.exact.value import NAN, Unknown, Value, fixed, fresh, number
+from step_runtime.verification.exact.value import Unknown, Value, number
 
 _FLOAT = torch.float64
 
@@ -33,12 +32,11 @@ def cast_rule(args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -
         Unknown: What may be undefined becomes a whole number or a truth value.
     """
     value = value_of(args[0])
-    if value.partial and not result.dtype.is_floating_point:
+    if (value.partial or value.lower) and not result.dtype.is_floating_point:
         raise Unknown("a conversion of what may be undefined")
     return formats.cast(value, result.dtype)
 
 
-_ANY = "f>f f>i f>b i>f i>i i>b b>f b>i b>b"
 _SAME = "f>f i>i b>b"
 
 
@@ -48,34 +46,15 @@ def _entries(
     return {name: Entry(rule, types, overloads, tells, exact) for name, rule in rules.items()}
 
 
-def _unset(args: object, kwargs: object, result: Result) -> Value:
-    """What happens to be in memory."""
-    like = torch.zeros(CHANNELS, 1, *result.shape, dtype=torch.int64)
-    return Value(fresh(like), torch.full_like(like[:1], NAN, dtype=_FLOAT), result.dtype, partial=True)
-
-
 TABLE: dict[str, Entry] = {
     # Of booleans, torch's sum is their disjunction.
-    **_entries(
-        "Tensor Scalar",
-        "f>f i>i i>f b>i b>f",
-        {
-            "add": pointwise.scaled_sum(1),
-            "sub": pointwise.scaled_sum(-1),
-            "rsub": lambda args, kwargs, result: arithmetic.subtract(
-                value_of(args[1]), value_of(args[0]), result.dtype
-            ),
-        },
-    ),
+    "add": Entry(pointwise.scaled_sum(1), "f>f i>i i>f b>i b>f", "Tensor Scalar"),
+    "sub": Entry(pointwise.scaled_sum(-1), "f>f i>i i>f", "Tensor Scalar"),
     "mul": Entry(pointwise.binary(arithmetic.multiply), "f>f i>i i>f b>b b>i b>f", "Tensor Scalar"),
-    **_entries(
-        "Tensor Scalar Tensor_mode Scalar_mode",
-        "f>f i>f b>f",
-        {"div": pointwise.whole_quotient, "true_divide": pointwise.whole_quotient},
-    ),
+    "div": Entry(pointwise.whole_quotient, "f>f i>f b>f", "Tensor Scalar Tensor_mode Scalar_mode"),
     "floor_divide": Entry(
         lambda args, kwargs, result: pointwise.whole_quotient(args, {"rounding_mode": "floor"}, result),
-        "f>f i>i i>f",
+        "f>f i>i",
         "default Scalar",
     ),
     "remainder": Entry(pointwise.remains("floor"), "f>f i>i i>f", "Tensor Scalar"),
@@ -86,7 +65,6 @@ TABLE: dict[str, Entry] = {
         "f>f i>i",
         {
             "neg": pointwise.unary(lambda value, dtype: arithmetic.negative(value)),
-            "square": pointwise.unary(lambda value, dtype: arithmetic.multiply(value, value, dtype)),
             "abs": pointwise.unary(pointwise.absolute),
             "relu": pointwise.unary(pointwise.relu),
         },
@@ -137,7 +115,6 @@ TABLE: dict[str, Entry] = {
             "baddbmm": along.add_product,
             "convolution": along.convolution,
             "_cdist_forward": along.distances,
-            "_euclidean_dist": lambda args, kwargs, result: along.distances([*args[:2], 2.0], {}, result),
             "linalg_vector_norm": along.norm,
             "max_pool2d_with_indices": along.windows_largest,
             "addcmul": pointwise.scaled_term(arithmetic.multiply),
@@ -154,18 +131,10 @@ TABLE: dict[str, Entry] = {
             "polar": complexes.polar,
         },
     ),
-    **_entries("default", "f>f i>i", dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), along.product_rule)),
+    **_entries("default", "f>f i>i", dict.fromkeys(("mm", "bmm", "mv", "dot"), along.product_rule)),
     "xlogy": Entry(pointwise.binary(pointwise.xlogy), "f>f", "Tensor Scalar_Other Scalar_Self"),
     "lerp": Entry(pointwise.lerp, "f>f", "Tensor Scalar"),
-    **_entries(
-        "default Tensor",
-        "f>f i>i i>f",
-        {
-            "clamp": pointwise.clamp,
-            "clamp_min": lambda args, kwargs, result: pointwise.clamp(args[:2], kwargs, result),
-            "clamp_max": lambda args, kwargs, result: pointwise.clamp([args[0], None, args[1]], {}, result),
-        },
-    ),
+    "clamp": Entry(pointwise.clamp, "f>f i>i i>f", "default Tensor"),
     **_entries(
         "default",
         _SAME,
@@ -205,7 +174,6 @@ TABLE: dict[str, Entry] = {
             "logical_xor": pointwise.truth_rule(pointwise.differ),
             "isnan": pointwise.never,
             "isinf": pointwise.infinite_rule,
-            "isfinite": lambda args, kwargs, result: truth.invert(pointwise.infinite_rule(args, kwargs, result)),
         },
         tells=True,
     ),
@@ -219,12 +187,7 @@ TABLE: dict[str, Entry] = {
             "bitwise_xor": pointwise.truth_rule(pointwise.differ),
         },
     ),
-    **_entries(
-        "default dim dims",
-        "f>b i>b b>b",
-        {"any": along.any_rule(every=False), "all": along.any_rule(every=True)},
-        tells=True,
-    ),
+    "any": Entry(along.any_rule, "f>b i>b b>b", "default dim dims", tells=True),
     # Sums of numbers that torch cuts off or tests first are others.
     "sum": Entry(along.sum_rule, "f>f i>i i>f b>i b>f", "default dim_IntList"),
     "mean": Entry(along.mean, "f>f i>f", "default dim"),
@@ -269,38 +232,10 @@ TABLE: dict[str, Entry] = {
     "index": Entry(places.index_rule, "f>f i>i i>b", "Tensor"),
     "index_select": Entry(places.index_select, "f>f i>i i>b", "default"),
     "embedding": Entry(places.embedding, "f>f", "default"),
-    "one_hot": Entry(places.one_hot, "i>i", "default"),
-    **_entries(
-        "default",
-        "f>f f>i f>b i>f i>i i>b b>f b>i b>b ->f ->i ->b",
-        {
-            "full": pointwise.of_size(None),
-            "full_like": pointwise.full_like,
-            "zeros": pointwise.of_size(0.0),
-            "ones": pointwise.of_size(1.0),
-            "zeros_like": pointwise.of_size(0.0),
-            "ones_like": pointwise.of_size(1.0),
-            "new_zeros": pointwise.of_size(0.0),
-            "new_ones": pointwise.of_size(1.0),
-            "new_full": lambda args, kwargs, result: pointwise.full(args[2], result),
-            "scalar_tensor": lambda args, kwargs, result: pointwise.full(args[0], result),
-        },
-    ),
-    **_entries(
-        "memory_format default",
-        "->f ->i f>f i>i",
-        dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"), _unset),
-    ),
+    "full": Entry(pointwise.of_size, "->f ->i ->b", "default"),
+    "full_like": Entry(pointwise.of_size, "f>f f>i f>b i>f i>i i>b b>f b>i b>b", "default"),
+    "scalar_tensor": Entry(lambda args, kwargs, result: pointwise.full(args[0], result), "->f ->i", "default"),
     "arange": Entry(pointwise.arange, "->f ->i", "default start start_step"),
-    **_entries(
-        "default m",
-        "->f ->i",
-        {
-            "eye": lambda args, kwargs, result: fixed(torch.eye(*result.shape, dtype=result.dtype)),
-            "tril_indices": lambda args, kwargs, result: fixed(torch.tril_indices(*args)),
-            "triu_indices": lambda args, kwargs, result: fixed(torch.triu_indices(*args)),
-            "linspace": lambda args, kwargs, result: fixed(torch.linspace(*args, dtype=result.dtype)),
-        },
-    ),
-    **_entries("default dtype", _ANY, {"_to_copy": cast_rule, "to": cast_rule}, exact=True),
+    "_to_copy": Entry(cast_rule, "f>f f>i f>b i>f i>i i>b b>f b>i", "default", exact=True),
+    "to": Entry(cast_rule, "f>f i>i i>f b>f", "default dtype", exact=True),
 }

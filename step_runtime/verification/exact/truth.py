@@ -191,7 +191,8 @@ def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
     found = Value(
         data, known, dtype, bits, sign=sign, partial=partial, lower=lower, range=ranges, masks=masks, size=size
     )
-    found = _masked(found, test, one, other)
+    found = replace(_masked(found, test, one, other), endless=one.endless or other.endless)
+    found = replace(found, broken=found.broken or one.broken or other.broken)
     return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
 
 
@@ -224,7 +225,7 @@ def _masked(found: Value, test: Value, one: Value, other: Value) -> Value:
     lower = open_ & ((one.known == -torch.inf) | (other.known == -torch.inf))
     upper = open_ & ((one.known == torch.inf) | (other.known == torch.inf))
     if bool(upper.any()):
-        found = replace(found, data=torch.where(upper, fresh(found.data), found.data))
+        found = replace(found, data=torch.where(upper, fresh(found.data), found.data), broken=True)
     lower = lower & ~upper
     if bool(lower.any()):
         modulus = moduli(found.data)

@@ -99,6 +99,8 @@ class Value:
         sign: `(1, batch, *shape)`: 2 above 0, 1 at least 0, -1 at most 0, -2 below 0, 0 where that is open.
         partial: Whether some may be undefined or infinite for some data, as quotients and logarithms are.
         lower: Whether some may be minus infinity for some data, as masks give it.
+        endless: Whether infinite constants are so in torch too, of which 0 times are no numbers; else they are large.
+        broken: Whether some are no numbers, as 0 times infinity is, so that 0 times are none either.
         range: What whole numbers lie between, both ends included.
         logs: The exponentials of those that contain a logarithm; `NONE` for others.
         roots: The squares of those that are roots; `NONE` for others.
@@ -121,6 +123,8 @@ class Value:
     sign: Tensor | None = None
     partial: bool = False
     lower: bool = False
+    endless: bool = False
+    broken: bool = False
     range: tuple[int, int] | None = None
     logs: Tensor | None = None
     roots: Tensor | None = None
@@ -187,7 +191,8 @@ def fixed(values: Tensor) -> Value:
     data, none = constants(floats.nan_to_num(0.0, torch.inf, -torch.inf)), floats.isnan()
     data = torch.where(none, fresh(data), data) if bool(none.any()) else data
     size = Size(0.0, 0.0, *common_denominator(floats))
-    return Value(data, floats.unsqueeze(0), values.dtype, bits, partial=bool(none.any()), size=size, smooth=True)
+    found = Value(data, floats.unsqueeze(0), values.dtype, bits, partial=bool(none.any()), size=size, smooth=True)
+    return replace(found, endless=bool(values.isinf().any()), broken=found.partial)
 
 
 def number(value: float, dtype: torch.dtype = torch.float64) -> Value:
@@ -280,6 +285,8 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         sign=join([value.signs for value in values], dim + LEADING),
         partial=any(value.partial for value in values),
         lower=any(value.lower for value in values),
+        endless=any(value.endless for value in values),
+        broken=any(value.broken for value in values),
         range=united(*(value.bounds for value in values)),
         logs=of(lambda value: value.logs, CHANNELS),
         roots=of(lambda value: value.roots, CHANNELS),
