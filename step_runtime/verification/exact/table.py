@@ -20,7 +20,8 @@ from step_runtime.verification.exact import (
 )  # fmt: skip
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.operators import Entry
-from step_runtime.verification.exact.value import Unknown, Value, number
+from step_runtime.verification.exact.residues import CHANNELS
+from step_runtime.verification.exact.value import NAN, Unknown, Value, fresh, number
 
 _FLOAT = torch.float64
 
@@ -44,6 +45,13 @@ def _entries(
     overloads: str, types: str, rules: dict[str, Rule], *, tells: bool = False, exact: bool = False
 ) -> dict[str, Entry]:
     return {name: Entry(rule, types, overloads, tells, exact) for name, rule in rules.items()}
+
+
+def _unset(args: object, kwargs: object, result: Result) -> Value:
+    """What happens to be in memory."""
+    like = torch.zeros(CHANNELS, 1, *result.shape, dtype=torch.int64)
+    known = torch.full_like(like[:1], NAN, dtype=_FLOAT)
+    return Value(fresh(like), known, result.dtype, partial=True, broken=True)
 
 
 TABLE: dict[str, Entry] = {
@@ -135,6 +143,7 @@ TABLE: dict[str, Entry] = {
     "xlogy": Entry(pointwise.binary(pointwise.xlogy), "f>f", "Tensor Scalar_Other Scalar_Self"),
     "lerp": Entry(pointwise.lerp, "f>f", "Tensor Scalar"),
     "clamp": Entry(pointwise.clamp, "f>f i>i i>f", "default Tensor"),
+    "clamp_min": Entry(pointwise.clamp, "f>f", "Tensor"),
     **_entries(
         "default",
         _SAME,
@@ -236,6 +245,7 @@ TABLE: dict[str, Entry] = {
     "full_like": Entry(pointwise.of_size, "f>f f>i f>b i>f i>i i>b b>f b>i b>b", "default"),
     "scalar_tensor": Entry(lambda args, kwargs, result: pointwise.full(args[0], result), "->f ->i", "default"),
     "arange": Entry(pointwise.arange, "->f ->i", "default start start_step"),
+    "empty_permuted": Entry(_unset, "->f", "default"),
     "_to_copy": Entry(cast_rule, "f>f f>i f>b i>f i>i i>b b>f b>i", "default", exact=True),
     "to": Entry(cast_rule, "f>f i>i i>f b>f", "default dtype", exact=True),
 }

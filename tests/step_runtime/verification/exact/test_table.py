@@ -65,6 +65,7 @@ a.view(2, 2).tril() | F.pad(a, (1, 1), value=2.0) | a.repeat(2) | a.unfold(0, 2,
 a[1:3] | a[::2] | a.view(2, 2).permute(1, 0) | a.to(torch.int32) * 3 | torch.full_like(a, 2, dtype=torch.int64)
 torch.full_like(a, 2, dtype=torch.float64) | torch.full_like(a, 1, dtype=torch.bool) | a.clamp(-0.5, 1.5)
 (a > 0).masked_fill(b > 0, True) | torch.arange(4.0) + a | torch.full((4,), True) & (a > 0) | torch.full((4,), 1) + a
+F.cosine_similarity(a, b, dim=0) | F.binary_cross_entropy_with_logits(a, b)
 torch.full((4,), 0.5) + a | a.float() * 2 | a.bool() | a.double() + 1 | a.long()
 """
 NUMBERS = [n / d for d in (1, 2, 3, 4, 8, 16, 32, 64) for n in range(-4 * d, 4 * d + 1)] + [
