@@ -21,7 +21,7 @@ from step_runtime.verification.exact import (
 from step_runtime.verification.exact.operands import Operand, Result, Rule, value_of
 from step_runtime.verification.exact.operators import Entry
 from step_runtime.verification.exact.residues import CHANNELS
-from step_runtime.verification.exact.value import NAN, Unknown, Value, fresh, number
+from step_runtime.verification.exact.value import NAN, Unknown, Value, fixed, fresh, number
 
 _FLOAT = torch.float64
 
@@ -245,6 +245,8 @@ TABLE: dict[str, Entry] = {
     "full_like": Entry(pointwise.of_size, "f>f f>i f>b i>f i>i i>b b>f b>i b>b", "default"),
     "scalar_tensor": Entry(lambda args, kwargs, result: pointwise.full(args[0], result), "->f ->i", "default"),
     "arange": Entry(pointwise.arange, "->f ->i", "default start start_step"),
+    "tril_indices": Entry(lambda args, kwargs, result: fixed(torch.tril_indices(*args)), "->i", "default"),
+    "triu_indices": Entry(lambda args, kwargs, result: fixed(torch.triu_indices(*args)), "->i", "default"),
     "empty_permuted": Entry(_unset, "->f", "default"),
     "_to_copy": Entry(cast_rule, "f>f f>i f>b i>f i>i i>b b>f b>i", "default", exact=True),
     "to": Entry(cast_rule, "f>f i>i i>f b>f", "default dtype", exact=True),
