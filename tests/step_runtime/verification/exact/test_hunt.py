@@ -41,6 +41,13 @@ def pair(one: str, other: str, number: str = "fp32", data: str = "torch.randn") 
     return loads_task(ROWS.format(one=one, other=other, number=number, data=data), "pair")
 
 
+MASKED = """T - T ~ x * 0 | x + 0 * T ~ x | T * 0 ~ x * 0 | torch.exp(T - T) * x ~ x | torch.exp(0 * T) ~ x * 0 + 1
+torch.maximum(T, T.amax()) - T.amax() ~ x * 0 | torch.exp(T.amax() - T.amax()) + y ~ y + 1 | T * y - T * y ~ x * 0
+x + T.sum() - T.sum() ~ x | torch.sigmoid(T - T) ~ x * 0 + 0.5 | torch.exp(T + y - T) ~ torch.exp(y)
+torch.exp(T) * torch.exp(-T) ~ x * 0 + 1 | torch.where(y > 0, T - T, x) ~ torch.where(y > 0, 0.0, x)
+torch.lerp(T, T, 0.5) ~ T | torch.lerp(T, x, 0.0) ~ T | T.mean() - T.mean() + y ~ y | (T[None] @ y) * 0 + y ~ y
+T.cummax(0)[0] - T.cummax(0)[0] + y ~ y | torch.outer(T, y)[0] * 0 + y ~ y | torch.addcmul(y, T, x, value=0) ~ y
+T.logsumexp(0) - T.logsumexp(0) + y ~ y"""
 KINDS: dict[str, list[tuple[str, ...]]] = {
     "a logarithm forgets a sign": [
         *((f"(-x) ** {n}", f"x ** {n}") for n in (33, 35, 49, 65, 99, 101)),
@@ -82,30 +89,8 @@ KINDS: dict[str, list[tuple[str, ...]]] = {
         ("torch.xlogy(x, x)", "x * torch.log(x)"),
     ],
     "minus infinity is swallowed": [
-        (one.replace("T", "x.masked_fill(y > 0, -torch.inf)"), other.replace("T", "x.masked_fill(y > 0, -torch.inf)"))
-        for one, other in (
-            ("T - T", "x * 0"),
-            ("x + 0 * T", "x"),
-            ("T * 0", "x * 0"),
-            ("torch.exp(T - T) * x", "x"),
-            ("torch.exp(0 * T)", "x * 0 + 1"),
-            ("torch.maximum(T, T.amax()) - T.amax()", "x * 0"),
-            ("torch.exp(T.amax() - T.amax()) + y", "y + 1"),
-            ("T * y - T * y", "x * 0"),
-            ("x + T.sum() - T.sum()", "x"),
-            ("torch.sigmoid(T - T)", "x * 0 + 0.5"),
-            ("torch.exp(T + y - T)", "torch.exp(y)"),
-            ("torch.exp(T) * torch.exp(-T)", "x * 0 + 1"),
-            ("torch.where(y > 0, T - T, x)", "torch.where(y > 0, 0.0, x)"),
-            ("torch.lerp(T, T, 0.5)", "T"),
-            ("torch.lerp(T, x, 0.0)", "T"),
-            ("T.mean() - T.mean() + y", "y"),
-            ("T.cummax(0)[0] - T.cummax(0)[0] + y", "y"),
-            ("torch.outer(T, y)[0] * 0 + y", "y"),
-            ("torch.addcmul(y, T, x, value=0)", "y"),
-            ("T.logsumexp(0) - T.logsumexp(0) + y", "y"),
-            ("(T[None] @ y) * 0 + y", "y"),
-        )
+        tuple(side.replace("T", "x.masked_fill(y > 0, -torch.inf)") for side in case.strip().split(" ~ "))
+        for case in MASKED.replace("\n", " | ").split(" | ")
     ],
     "constants alike modulo a prime": [
         *((f"x.clamp(max={1 + p})", "x.clamp(max=1)") for p in OLD_PRIMES),
