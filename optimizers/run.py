@@ -161,7 +161,7 @@ def iterate(state: State, run: Run, demo_set: DemoSet) -> State:
             the record, and tasks solved by it are solved.
     """
     _check_budget(state, run)
-    begun, index, tasks = time.monotonic(), len(state.iterations), state.open
+    started, index, tasks = time.monotonic(), len(state.iterations), state.open
     shown = run.fitter.show(run.program, demo_set, tasks, run.room, state.most_demos)
     counts, stop = _sample(state, run, index, demo_set, shown, tasks)
     earned = _earned(state, run, index, tasks, counts, shown, complete=stop is None)
@@ -181,7 +181,7 @@ def iterate(state: State, run: Run, demo_set: DemoSet) -> State:
         pass_at_1_pooled=state.pass_at(1, pooled=True), pass_at_8_pooled=state.pass_at(8, pooled=True),
         tokens=counts.tokens, tokens_prompt_per_task=read / len(state.tasks),
         samples=counts.samples, failures=counts.failures, unknown=counts.unknown,
-        seconds=time.monotonic() - begun, seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds,
+        seconds=time.monotonic() - started, seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds,
         complete=stop is None, improved=improved,
         costs={key: cost for key, cost in costs.items() if cost is not None},
     )  # fmt: skip

@@ -148,7 +148,7 @@ def others(subject: Subject) -> Iterator[Cells]:
         yield Cells(subject, pool)
 
 
-def told(verdict: ProgramVerdict) -> str:
+def in_words(verdict: ProgramVerdict) -> str:
     """A verdict in words."""
     first = next(iter(verdict.diagnostics), None)
     why = f" ({first.code}: {first.message})" if first else ""
@@ -196,13 +196,13 @@ def test_programs_are_shown(shown: Shown, language: Language) -> None:
 
 def test_oracles(oracle: Program, cells: Cells) -> None:
     verdict = cells.verdict(oracle.task, oracle.text)
-    assert verdict.passed, f"expected: passed; got: {told(verdict)}"
+    assert verdict.passed, f"expected: passed; got: {in_words(verdict)}"
 
 
 def test_near_misses(near_miss: Program, cells: Cells) -> None:
     verdict = cells.verdict(near_miss.task, near_miss.text)
     failed = not verdict.unknown and verdict.stage == near_miss.stage
-    assert failed, f"expected: failed at {near_miss.stage}; got: {told(verdict)}"
+    assert failed, f"expected: failed at {near_miss.stage}; got: {in_words(verdict)}"
 
 
 def test_near_misses_among_oracles(near_miss: Program, shown: Shown, cells: Cells, others: Cells) -> None:
@@ -213,7 +213,7 @@ def test_near_misses_among_oracles(near_miss: Program, shown: Shown, cells: Cell
         for program in order * REPEATS:
             verdict = place.verdict(program.task, program.text)
             right = verdict.stage == near_miss.stage if program is near_miss else verdict.passed
-            assert right, f"judged once more, {program.place} {told(verdict)}"
+            assert right, f"judged once more, {program.place} {in_words(verdict)}"
 
 
 def test_an_empty_program(task: Task, cells: Cells) -> None:
@@ -236,7 +236,7 @@ def test_an_oracle_without_its_last_lines(oracle: Program, cells: Cells) -> None
 def test_programs_of_another_form(also: Program, shown: Shown, cells: Cells) -> None:
     """A judge that knows the oracle alone refuses it."""
     assert cells.verdict(also.task, also.text).passed, (
-        f"expected: passed; got: {told(cells.verdict(also.task, also.text))}"
+        f"expected: passed; got: {in_words(cells.verdict(also.task, also.text))}"
     )
     keys = {cells.language.key(each.task, each.text) for each in shown.oracles if each.task == also.task}
     assert cells.language.key(also.task, also.text) not in keys, "its key is the oracle's: show it in same/"
@@ -246,7 +246,7 @@ def test_repeatable(program: Program, cells: Cells, others: Cells) -> None:
     if program.place.startswith("attacks/"):
         pytest.skip("an attack is judged once")
     first, again, elsewhere = (each.verdict(program.task, program.text) for each in (cells, cells, others))
-    assert first == again == elsewhere, f"{told(first)}, then {told(again)}, and in another process {told(elsewhere)}"
+    assert first == again == elsewhere, f"{in_words(first)}; again: {in_words(again)}; elsewhere: {in_words(elsewhere)}"
 
 
 def test_check(program: Program, cells: Cells) -> None:
@@ -285,7 +285,7 @@ def test_any_text(hostile: str, shown: Shown, cells: Cells) -> None:
     cells.language.key(None, cells.language.extract(hostile))
     read(cells.language, Program(task, "", hostile))
     verdict = cells.verdict(task, hostile)
-    assert not verdict.passed and all(each.code != "internal" for each in verdict.diagnostics), told(verdict)
+    assert not verdict.passed and all(each.code != "internal" for each in verdict.diagnostics), in_words(verdict)
 
 
 def test_long_answers_are_read_quickly(doubled: str, language: Language) -> None:
