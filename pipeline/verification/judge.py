@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.outputs import ExactFinding, Finding, MutationFigures, ProgramVerdict, Severity, SurvivingMutant
 from pipeline.languages import registry
 from pipeline.verification import notes
-from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.limits import ProgramLimits, lost_at_message
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.task_files import lost_at_message
 
 if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic, TaskWarning

@@ -18,11 +18,9 @@ from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.paths import TASKS, shown
 from pipeline.base.text import natural_order
 from pipeline.languages import registry
-from pipeline.verification import notes
 from pipeline.verification.pool import cores
 
 if TYPE_CHECKING:
-    from pipeline.verification.pool import WorkerLost
     from step_runtime.tasks.scope import Scope
     from step_runtime.tasks.task import Task
 
@@ -156,22 +154,13 @@ def _all_of(read: Callable[[Path], _T], paths: Sequence[Path]) -> tuple[dict[Pat
 
 def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
     """What came of a file's code; raises `UsageError` if it cost its worker."""
+    from pipeline.verification.limits import lost_at_message
     from pipeline.verification.pool import WorkerLost
 
     try:
         return tried.result()
     except WorkerLost as error:
         raise UsageError(lost_at_message(path, error)) from None
-
-
-def lost_at_message(path: Path, error: WorkerLost) -> str:
-    """The message on a file whose code cost a worker: the line of the snippet, and the sizes."""
-    from step_runtime.tasks.reader import line_of_snippet
-
-    snippet, at, sizes = notes.snippet(error.at).partition(" at ")
-    place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
-    expected = "expected code that comes to its end, as it is run at each set of sizes"
-    return f"{path}{place}: its code {error}{at}{sizes}; {expected}"
 
 
 def scopes(task: Task) -> tuple[Scope, ...]:
