@@ -267,11 +267,11 @@ def test_ctrl_c_ends_a_real_run_cleanly(store_folder: Path) -> None:
     options = ("--optimizer", "adaptive", "--tasks", "gemm/*", "--samples", "5000", "--json")
     with Forked("-m", "pipeline.compile", *options) as process:
         deadline = time.monotonic() + 600
-        while not list((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl.gz")):
+        while not list((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl")):
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        attempts = next((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl.gz"))
+        attempts = next((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl"))
         while attempts.stat().st_size < 1000 and time.monotonic() < deadline:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)

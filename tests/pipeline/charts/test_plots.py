@@ -1,12 +1,13 @@
 """Pictures hold the values they are given, in percent."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
 
-from optimizers import Experience
+from optimizers import Experience, pass_at_k
 from pipeline.charts.plots import (
     Panel,
     draw_curves,
@@ -101,4 +102,7 @@ def test_pass_at_k_over_k_ends_at_the_recorded_figures(experience: Experience) -
     counts = pooled_counts(experience.iterations)
     curve = pass_at_k_curve(counts, len(experience.tasks), counts[0].samples)
     assert (curve[0], curve[-1]) == (pytest.approx(last.pass_at_1_pooled), pytest.approx(last.pass_at_n))
+    exact = [sum(pass_at_k(n, c, k) for n, c in ((7, 2), (7, 0), (7, 7))) / 4 for k in range(1, 8)]
+    rates = [replace(counts[0], samples=n, successes=c) for n, c in ((7, 2), (7, 0), (7, 7))]
+    assert pass_at_k_curve(rates, 4, 7) == pytest.approx(exact, abs=1e-12)
     assert (title(0, "None"), title(-1, "H_3")) == ("1: None", "validating H_3")
