@@ -74,8 +74,8 @@ class HeldOut:
 class _AtItsSizes(Verifier):
     """Runs programs at its task's sizes alone: the run's verdict was reached at further ones too."""
 
-    def _beyond_own(self, *_: object) -> Iterator[TaskInstance]:
-        return iter(())
+    def _beyond(self, *_: object) -> list[Diagnostic]:
+        return []
 
 
 def _falls(found: Diagnostic, task: Task) -> bool:
