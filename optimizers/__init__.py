@@ -21,7 +21,6 @@ from optimizers.errors import (
     OptimizerError,
     SampleError,
     TemperatureError,
-    UnknownOptimizerError,
     UnknownSelectionError,
 )
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
@@ -65,7 +64,6 @@ __all__ = [
     "TaskCount",
     "TemperatureError",
     "TokenCount",
-    "UnknownOptimizerError",
     "UnknownSelectionError",
     "pass_at_k",
 ]

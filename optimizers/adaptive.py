@@ -25,7 +25,7 @@ from optimizers.autologging import join_autologging
 from optimizers.budget import Budget, Spending
 from optimizers.call_metric import checked_metric
 from optimizers.call_trace import TRACE_CALLS
-from optimizers.closing_remarks import summary, warn_of_unscored, warn_of_unshown
+from optimizers.closing_remarks import cut_short, summary, warn_of_async_tools, warn_of_unscored
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped, attach_experience, one_line
@@ -268,11 +268,13 @@ class AdaptiveFewShot(Teleprompter):
             stopped, message, demos = stop.stopped, stop.message, choose_demos(state, run)
         except KeyboardInterrupt:
             stopped, message, demos = "interrupted", "interrupted", choose_demos(state, run)
-        message = message or summary(state)
-        logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
+        message, cut = message or summary(state), ""
+        if stopped == "budget" and not (state.iterations and isinstance(run.selection, Resample)):  # whose end it is
+            cut = cut_short(state, run.sampler.sampling)
+        level = logging.ERROR if stopped == "failed" else logging.WARNING if cut else logging.INFO
+        logger.log(level, "%s: %s%s", stopped, message, cut)
+        warn_of_async_tools(run.program)
         warn_of_unscored(state, run.spending, self._options.failure_score)
-        if not validation:
-            warn_of_unshown(state, demos, [candidate.label for candidate in run.selection.candidates(state)])
         compiled = run.program_with(demos)
         compiled._compiled = True
         compiled.candidate_programs = candidate_programs(state, run, compiled)

@@ -5,20 +5,15 @@ types of its fields; the file has no name and is deleted with the log; an attemp
 not fit on a full disk, stays in memory.
 
 A record on disk cannot replace it: JSON drops the fields' types, and a compressed file gives no access at random.
-Cloudpickle cannot either: when it reads a class that a function defines, it resets that class's attributes, and a
-dataclass's fields then have defaults that they never had.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
-from functools import partial
-from types import FunctionType
 from typing import Any, overload
 
 from optimizers.attempt import Attempt
@@ -33,7 +28,6 @@ class AttemptLog(Sequence[Attempt]):
         self._end = 0
         self._starts, self._sizes = array("Q"), array("L")
         self._held: dict[int, bytes | Attempt] = {}
-        self._named: dict[int, Any] = {}
         for attempt in attempts:
             self.append(attempt)
 
@@ -43,7 +37,7 @@ class AttemptLog(Sequence[Attempt]):
 
     def append(self, attempt: Attempt) -> None:
         """Adds an attempt at the end."""
-        data = _packed(attempt, self._named)
+        data = _packed(attempt)
         try:
             written = os.pwrite(self._file.fileno(), data, self._end)
         except OSError:
@@ -77,7 +71,8 @@ class AttemptLog(Sequence[Attempt]):
         if isinstance(data, Attempt):
             return data
         # Written by this process, to a file that no other process can open.
-        return Attempt.from_dict(_Unpickler(data, self._named).load())
+        attempt: Attempt = pickle.loads(data)
+        return attempt
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -93,43 +88,11 @@ class AttemptLog(Sequence[Attempt]):
         return f"<{len(self):,} attempts>"
 
 
-class _Pickler(pickle.Pickler):
-    """Pickles classes and functions as their `id`, under which `named` has them: of some, pickle finds no name."""
-
-    def __init__(self, file: io.BytesIO, named: dict[int, Any]) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._named = named
-
-    def persistent_id(self, obj: Any) -> int | None:
-        if not isinstance(obj, type | FunctionType):
-            return None
-        self._named[id(obj)] = obj
-        return id(obj)
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, named: dict[int, Any]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._named = named
-
-    def persistent_load(self, pid: int) -> Any:
-        return self._named[pid]
-
-
-def _pickled_by_id(values: Any, named: dict[int, Any]) -> bytes:
-    _Pickler(file := io.BytesIO(), named).dump(values)
-    return file.getvalue()
-
-
-def _packed(attempt: Attempt, named: dict[int, Any]) -> bytes:
+def _packed(attempt: Attempt) -> bytes:
     """The attempt as bytes; none if it cannot be pickled, or not be read again."""
-    values = {name: getattr(attempt, name) for name in attempt.__slots__}
-    values["tokens"] = {name: count.to_dict() for name, count in attempt.tokens.items()}
-    for dump in (partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL), partial(_pickled_by_id, named=named)):
-        try:
-            data: bytes = dump(values)
-            _Unpickler(data, named).load()  # some classes can be pickled and not read
-        except Exception:
-            continue
-        return data
-    return b""
+    try:
+        data = pickle.dumps(attempt, pickle.HIGHEST_PROTOCOL)
+        pickle.loads(data)  # some classes can be pickled and not read
+    except Exception:
+        return b""
+    return data

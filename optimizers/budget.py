@@ -44,6 +44,7 @@ class Budget:
             that are too long for the LM even without demonstrations, while other tasks are answered; and exceptions of
             the program or the metric, other than the LM's and an `OSError`, once they have worked for some answer.
         judge_tokens: Input and output tokens paid for by the metric.
+        calls: Requests to LMs, those answered from a cache and those of the metric excepted.
 
     Raises:
         TypeError: A limit is not a number.
@@ -59,11 +60,12 @@ class Budget:
     demos: Number | None = None
     failures: Annotated[float, Field(ge=0, le=1)] = 0.25
     judge_tokens: Number | None = None
+    calls: Number | None = None
 
     @property
     def limited(self) -> bool:
         """Whether a run can't go on for ever."""
-        limits = (self.iterations, self.tokens, self.judge_tokens, self.usd, self.minutes)
+        limits = (self.iterations, self.tokens, self.judge_tokens, self.usd, self.minutes, self.calls)
         return any(limit is not None for limit in limits)
 
     def reached(self, spent: TokenCount, seconds: float, judging: TokenCount = NOTHING) -> str | None:
@@ -76,6 +78,11 @@ class Budget:
             return f"{own} tokens of {self.tokens}"
         if self.judge_tokens is not None and judging.budgeted >= self.judge_tokens:
             return f"{judging.budgeted} tokens of the LM judge of {self.judge_tokens}"
+        if (
+            self.calls is not None
+            and (asked := spent.calls - spent.cache_hits - judging.calls + judging.cache_hits) >= self.calls
+        ):
+            return f"{asked} requests of {self.calls}"
         if self.usd is not None and spent.usd >= self.usd:
             return f"{spent.usd:.4f} USD of {self.usd:g}"
         if self.minutes is not None and self.overdue(seconds):

@@ -1,17 +1,16 @@
-"""A finished run in words: its end, its unsolved tasks, and answers that its program does not show."""
+"""A finished run in words: its end, its unsolved tasks, and what its program lacks outside the run."""
 
 from __future__ import annotations
 
-import json
+import inspect
 import logging
-from collections.abc import Collection, Mapping, Sequence
 
 import dspy
 
 from optimizers.budget import Spending
 from optimizers.call_metric import JUDGE
-from optimizers.experience import Entry
-from optimizers.jsonable import to_jsonable
+from optimizers.predictors import held
+from optimizers.sampling import Sampling
 from optimizers.state import State
 
 logger = logging.getLogger(__name__)
@@ -45,6 +44,29 @@ def _short_of_threshold(state: State) -> str | None:
     return f"no score reached the threshold {threshold:g}, the highest is {best:g}; metric_threshold sets it"
 
 
+def cut_short(state: State, sampling: Sampling) -> str:
+    """What a budget left of the iteration that it ended, in words; empty if it ended none."""
+    if not state.iterations:
+        return "; it left nothing to sample with"
+    *_, last = state.iterations
+    total = len(last.tasks) * len(sampling.temperatures) * sampling.num_samples
+    cut = f"; iteration {len(state.iterations)}, {last.label}, had {last.samples} of its {total} samples"
+    return "" if last.complete else cut
+
+
+def warn_of_async_tools(program: dspy.Module) -> None:
+    """Warns of tools that the run called and that plain calls of its result refuse, which agents take in silence."""
+    called = [(tool, getattr(tool.func, "__call__", None)) for tool in held(program, dspy.Tool)]  # noqa: B004
+    waiting = [str(tool.name) for tool, own in called if any(map(inspect.iscoroutinefunction, (tool.func, own)))]
+    if waiting and not dspy.settings.allow_tool_async_sync_conversion:
+        logger.warning(
+            "the run could call the tools that are coroutines (%s); dspy.Evaluate and plain calls of the compiled "
+            "program cannot, and its agents see each call fail: use acall, or set "
+            "dspy.configure(allow_tool_async_sync_conversion=True)",
+            ", ".join(waiting),
+        )
+
+
 def warn_of_unscored(state: State, spending: Spending, failure_score: float | None) -> None:
     """Warns of many failures of tasks that have an answer, which no success rate has; and of requests not seen."""
     failures, samples = (sum(getattr(each, name) for each in state.iterations) for name in ("failures", "samples"))
@@ -60,44 +82,3 @@ def warn_of_unscored(state: State, spending: Spending, failure_score: float | No
             "no request of the program was counted: threads of its own see neither the run's LM nor its temperatures, "
             "unless they are dspy.Parallel's or start in a copy of the context"
         )
-
-
-def warn_of_unshown(state: State, demos: Sequence[Entry], candidates: Sequence[str]) -> None:
-    """Warns of answers, such as classes, that the program's default demonstrations lack although some task has them."""
-    solved = list(state.entries.values())
-    if not demos or len(candidates) < 2:
-        return
-    labels = {name for task in state.tasks.values() for name in _labels(task.example)}
-    for name, values in unshown_answers(solved, demos, labels).items():
-        logger.warning(
-            "the compiled program shows %d of %d solved tasks, none with %s: %s; a valset chooses among %s",
-            *(len(demos), len(solved), name, ", ".join(values)[:200]),
-            ", ".join(candidates),
-        )
-
-
-def _labels(example: dspy.Example) -> set[str]:
-    return set(example.keys()) - set(example.inputs().keys())
-
-
-def unshown_answers(
-    solved: Sequence[Entry], shown: Sequence[Entry], labels: Collection[str]
-) -> Mapping[str, list[str]]:
-    """By output field, its values in solved tasks that no shown one has.
-
-    Only fields whose values several tasks share count, such as the class that a classifier gives; and of these those
-    that are `labels` of the examples, or all if none is.
-    """
-    missing: dict[str, list[str]] = {}
-    names = {name: None for entry in solved for name in entry.outputs}
-    for name in [name for name in names if name in labels] or names:
-        values, seen = _values(name, solved), _values(name, shown)
-        distinct = dict.fromkeys(values)
-        if 2 * len(distinct) <= len(values) and (unseen := [value for value in distinct if value not in seen]):
-            missing[name] = unseen
-    return missing
-
-
-def _values(name: str, entries: Sequence[Entry]) -> list[str]:
-    found = (to_jsonable(entry.outputs[name]) for entry in entries if name in entry.outputs)
-    return [value if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in found]

@@ -24,7 +24,7 @@ from optimizers.budget import Budget
 from optimizers.experience import Entry
 from optimizers.jsonable import to_jsonable
 from optimizers.metering import estimate_tokens, message_text
-from optimizers.predictors import held_lms
+from optimizers.predictors import held
 from optimizers.sampling import demo_count, with_fewer_demos
 from optimizers.strategies.base import DemoSet, hardest_first
 from optimizers.typed_fields import signature_types, with_types
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 def copy_program(student: dspy.Module) -> dspy.Module:
     """A deep copy of the student that shares its LMs: their engines may be expensive or unsafe to copy."""
-    shared = {id(lm): lm for lm in held_lms(student)}
+    shared = {id(lm): lm for lm in held(student)}
     try:
         return copy.deepcopy(student, shared)
     except (TypeError, ValueError, AttributeError, copy.Error):

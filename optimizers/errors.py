@@ -4,7 +4,6 @@ OptimizerError
 ├── MetricError             the metric raises too often, or returns no score
 ├── NoAnswerError           the LM's reply is paid for, and holds no answer
 ├── TemperatureError        the LM refuses a sampling temperature
-├── UnknownOptimizerError   no optimizer has that name
 └── UnknownSelectionError   no selection strategy has that name
 
 An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed sample is data, an `Attempt`.
@@ -50,10 +49,6 @@ class NoAnswerError(OptimizerError, LMProviderError):
 
 class TemperatureError(OptimizerError, ValueError):
     """The LM refuses a sampling temperature, as models that reason do: no sample at it would be answered."""
-
-
-class UnknownOptimizerError(OptimizerError, ValueError):
-    """No optimizer has the requested name."""
 
 
 class UnknownSelectionError(OptimizerError, ValueError):

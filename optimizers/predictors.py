@@ -43,33 +43,35 @@ def innermost_predictor(callers: Sequence[Any], names: Mapping[Any, str]) -> str
     return next((name for module in reversed(callers) if (name := name_of(module, names))), OTHER)
 
 
-def held_lms(program: dspy.Module) -> list[Any]:
-    """The LMs that predictors of the program are bound to, or that its modules hold."""
+def held(program: dspy.Module, kind: type = dspy.BaseLM) -> list[Any]:
+    """The LMs, or the objects of another kind, that the program's modules hold."""
     found: list[Any] = []
-    replace_lms(program, found.append)
+    replace_lms(program, found.append, kind)
     return found
 
 
-def replace_lms(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
-    """A copy of a program in which every LM is replaced by what `replace` returns for it.
+def replace_lms(
+    value: Any, replace: Callable[[Any], Any], kind: type = dspy.BaseLM, seen: dict[int, Any] | None = None
+) -> Any:
+    """A copy of a program in which every LM, or object of another kind, is replaced by what `replace` returns for it.
 
     Only modules, and the lists, tuples and dicts in them, are copied; everything else is shared.
     """
     seen = {} if seen is None else seen
     if id(value) in seen:
         return seen[id(value)]
-    if isinstance(value, dspy.BaseLM):
+    if isinstance(value, kind):
         seen[id(value)] = replace(value)
     elif isinstance(value, dspy.Module):
         seen[id(value)] = twin = copy.copy(value)
         twin.callbacks = value.callbacks
         for name, part in vars(value).items():
             if name not in ("history", "callbacks"):
-                setattr(twin, name, replace_lms(part, replace, seen))
+                setattr(twin, name, replace_lms(part, replace, kind, seen))
     elif type(value) in (list, tuple):
-        seen[id(value)] = type(value)(replace_lms(item, replace, seen) for item in value)
+        seen[id(value)] = type(value)(replace_lms(item, replace, kind, seen) for item in value)
     elif type(value) is dict:
-        seen[id(value)] = {key: replace_lms(item, replace, seen) for key, item in value.items()}
+        seen[id(value)] = {key: replace_lms(item, replace, kind, seen) for key, item in value.items()}
     else:
         return value
     return seen[id(value)]

@@ -34,7 +34,7 @@ from optimizers.call_trace import TRACE_CALLS, CallTrace, copied_fields, recorde
 from optimizers.errors import MetricError, UnavailableError, one_line
 from optimizers.ledger import Ledger
 from optimizers.metering import metered_all
-from optimizers.predictors import held_lms, innermost_predictor, predictor_names, replace_lms
+from optimizers.predictors import held, innermost_predictor, predictor_names, replace_lms
 from optimizers.requests import Batch, CallSeeds, Deadline, derive_seed, sampled, sampled_adapter
 from optimizers.temperatures import temperature_of
 from optimizers.typed_fields import ProgramTypes
@@ -105,7 +105,7 @@ class _Prepared:
     """A program, and what all its samples share."""
 
     def __init__(self, program: dspy.Module) -> None:
-        self.program, self.names, self.has_own_lms = program, predictor_names(program), bool(held_lms(program))
+        self.program, self.names, self.has_own_lms = program, predictor_names(program), bool(held(program))
         self.demos = demo_count(program)
         self._half: _Prepared | None = None
 

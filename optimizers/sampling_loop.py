@@ -1,4 +1,4 @@
-"""The sampling loop: through a pool, until all samples are made, a limit is reached, or the user interrupts.
+"""The sampling loop: through a pool of threads, until all samples are made, a limit is reached, or the user interrupts.
 
 Invariants: results are taken in the calling thread, one at a time, in order of completion; once the loop must end, no
 further sample starts, and those in flight are awaited, but only for seconds after an interrupt or the time limit; a
@@ -7,6 +7,9 @@ failure ends it only if it shows that the LM is unusable; limits of time are che
 
 from __future__ import annotations
 
+import contextvars
+import queue
+import signal
 import threading
 import time
 from array import array
@@ -15,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
@@ -26,7 +30,6 @@ from optimizers.errors import MetricError, RunStopped, SampleError, TemperatureE
 from optimizers.experience import TaskCount
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.observer import BaseObserver, InFlight, Observer
-from optimizers.pool import Pool
 from optimizers.requests import DeadlineReached, is_transient
 from optimizers.sampling import FATAL, Job, Sampler, SampleResult, Sampling
 from optimizers.temperatures import ONLY, refused
@@ -40,6 +43,7 @@ MOST_RIGHT = 4
 TICK = 1.0
 """Seconds without a result after which limits are checked."""
 
+_DONE: Any = object()
 CANCELLED: ContextVar[threading.Event | None] = ContextVar("CANCELLED", default=None)
 """Set from elsewhere, it interrupts the loops of the context."""
 
@@ -114,29 +118,115 @@ class IterationCounts:
         return max(self.counts(task), key=lambda count: count.successes / count.samples if count.samples else -1.0)
 
 
-class _Started:
-    """The samples in flight, and when each started; safe to use from several threads."""
+class Pool:
+    """Iterating over it gives the results of `work` over `jobs`; exceptions of `work` and `jobs` are raised there.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._since: dict[Job, float] = {}
+    Every job runs in its own copy of the context in which the pool was made, so that `dspy.context` holds in it. None
+    starts before the first iteration, nor after `stop`; the result of a started one is delivered, in order of
+    completion, unless its time runs out. At most `threads` jobs are started and not yet delivered, so that the
+    iterating thread can stop in time. Threads are daemons, so a request that hangs does not keep the interpreter alive.
+
+    Where `tick` seconds pass without a result, it gives None, so that the iterating thread can look at the clock.
+
+    Hand-written, since `concurrent.futures` starts jobs ahead of their results and waits for its threads at exit.
+
+    Attributes:
+        running: The jobs in flight, the earliest first, each with the time at which it started.
+    """
+
+    def __init__(
+        self, work: Callable[[Any], Any], jobs: Iterable[Any], threads: int, *, tick: float = float("inf")
+    ) -> None:
+        self.running: dict[Any, float] = {}
+        self._work, self._jobs, self._tick = work, iter(jobs), tick
+        self._context = contextvars.copy_context()
+        self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self._lock, self._stopped = threading.Lock(), False
+        self._permits, self._threads = threading.Semaphore(threads), threads
+        self._serving, self._deadline = 0, float("inf")
+        self._started = False
+
+    def stop(self, patience: float = float("inf")) -> None:
+        """Starts no further jobs; delivers the results of running jobs for another `patience` seconds."""
+        self._deadline = min(self._deadline, time.monotonic() + patience)
+        if not self._stopped:
+            self._stopped = True
+            self._permits.release(self._threads)
 
     @contextmanager
-    def running(self, job: Job) -> Iterator[None]:
-        """The job is in flight within the context."""
-        with self._lock:
-            self._since[job] = time.monotonic()
+    def interruptible(self) -> Iterator[None]:
+        """Delays Ctrl-C (and SIGTERM, if handled the same way) until between two results, or the end.
+
+        So no result is lost while it is processed; a second Ctrl-C is raised at once. Outside the main thread, and
+        where SIGINT has another handler, nothing changes.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed.
+        """
+        raising = signal.default_int_handler
+        ours = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is raising]
+        noted = False
+
+        def set_handlers(handler: Any) -> None:
+            for number in ours if threading.current_thread() is threading.main_thread() else ():
+                signal.signal(number, handler)
+
+        def note(*_: object) -> None:
+            nonlocal noted
+            noted = True
+            set_handlers(raising)
+            self._results.put((None, KeyboardInterrupt()))  # which is safe to call from a signal handler
+
+        set_handlers(note)
         try:
             yield
         finally:
-            with self._lock:
-                del self._since[job]
+            set_handlers(raising)
+        if noted:
+            raise KeyboardInterrupt
 
-    def samples(self) -> tuple[InFlight, ...]:
-        """The samples in flight, the earliest first."""
-        now = time.monotonic()
+    def __iter__(self) -> Iterator[Any]:
+        if not self._started:
+            self._started = True
+            for number in range(self._threads):
+                self._serving += 1
+                threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
+        while self._serving:
+            remaining = self._deadline - time.monotonic()
+            wait = max(0.0, min(remaining, self._tick))
+            try:
+                result, error = self._results.get(timeout=None if wait == float("inf") else wait)
+            except queue.Empty:
+                if remaining <= self._tick:
+                    return
+                yield None
+                continue
+            if result is _DONE:
+                self._serving -= 1
+                self._permits.release()
+            elif error is not None:
+                self.stop()
+                raise error
+            else:
+                yield result
+                self._permits.release()
+
+    def _next(self) -> Any:
+        self._permits.acquire()
         with self._lock:
-            return tuple(InFlight(job[0].task.key, now - since) for job, since in self._since.items())
+            return _DONE if self._stopped else next(self._jobs, _DONE)
+
+    def _serve(self) -> None:
+        try:
+            while (job := self._next()) is not _DONE:
+                self.running[job] = time.monotonic()
+                result = self._context.copy().run(self._work, job)
+                del self.running[job]
+                self._results.put((result, None))
+        except BaseException as error:  # delivered to, and raised in, the thread that iterates
+            self._results.put((None, error))
+        finally:
+            self._results.put((_DONE, None))
 
 
 @dataclass(frozen=True)
@@ -175,31 +265,23 @@ class SamplingLoop:
         and `own_programs` are as for `Sampler.worker`.
         """
         worker = self.sampler.worker(program, taught, own_programs, self.spending.deadline)
-        started = _Started()
-
-        def work(job: Job) -> list[SampleResult]:
-            with started.running(job):
-                return worker(job)
-
-        pool = Pool(work, jobs, min(self.sampler.sampling.threads, total), tick=TICK)  # starts within the `try`
+        pool = Pool(worker, jobs, min(self.sampler.sampling.threads, total), tick=TICK)  # starts within the `try`
         stop: RunStopped | None = None
         try:
             with pool.interruptible():
-                stop = self._take_all(pool, counts, total, started)
+                stop = self._take_all(pool, counts, total)
         except KeyboardInterrupt:
             stop = RunStopped("interrupted", "interrupted")
             with suppress(KeyboardInterrupt):  # a second interrupt: keep what was taken so far
                 pool.stop(PATIENCE)
-                self._take_all(pool, counts, total, started)
+                self._take_all(pool, counts, total)
         finally:
             pool.stop()
         if stop is not None and stop.stopped == "budget":  # samples in flight have been paid for since
             stop = self._out_of_budget()
         return stop
 
-    def _take_all(
-        self, pool: Pool[Job, list[SampleResult]], counts: IterationCounts, total: int, started: _Started
-    ) -> RunStopped | None:
+    def _take_all(self, pool: Pool, counts: IterationCounts, total: int) -> RunStopped | None:
         """Takes results until the pool is empty; stops it when the loop must end."""
         stop, excused, own, worked = None, 0, 0, self.worked
         for results in pool:
@@ -216,7 +298,8 @@ class SamplingLoop:
                 else:
                     own += self.max_errors is None and _of_own_code(result.failure)
                 stop = stop or self._reason(failure, counts, excused + own * worked, total)
-            self.in_flight(started.samples())
+            now = time.monotonic()
+            self.in_flight(tuple(InFlight(job[0].task.key, now - at) for job, at in list(pool.running.items())))
             if stop is None:
                 stop = self._reason(failure, counts, excused + own * worked, total)
             if stop is not None:

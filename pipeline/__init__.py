@@ -35,5 +35,9 @@ skip_unreadable()  # before anything imports pydantic
 def __getattr__(name: str) -> Any:
     """The names in `__all__`, imported on first use, since every command's `--help` imports this package."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            extra = f"pip install 'adaptive-step[{'mlflow' if name == 'MLflowObserver' else 'pipeline'}]'"
+            raise ModuleNotFoundError(f"{name} needs {error.name}: {extra}", name=error.name) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,8 +30,8 @@ from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
+from pipeline.record.logged_models import in_store, register
 from pipeline.record.models import log_model
-from pipeline.record.registration import in_store, register
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.running.gate import Gate
@@ -106,6 +107,9 @@ def checked(config: RunConfig) -> Request:
             f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
         )
     require_teachable(config)
+    require_reflecting(config)
+    require_proposing(config.proposer, config.lm)
+    require_price(config, config.max_usd, *_lms(config))
     experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None
     return Request(config, "", tasks, validation, experience, doubts=doubts)
 
@@ -146,14 +150,13 @@ def compile_agent(
         return _finished(name, resumed, resumed.finished, output)
     request = plan.request if isinstance(plan, Resumed) else plan
     config = request.config
-    require_price(config, config.max_usd, config.lm, *([config.reflection_lm] if config.reflection_lm else []))
+    require_price(config, config.max_usd, *_lms(config))
     if not resumed:
         config = with_context(config, config.lm)
     lm = open_lm(config, config.lm, config.temperatures)
     reflection = _reflection_lm(config)
     if resumed and request.lm != lm.model:
         raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
-    require_proposing(config.proposer, lm.model)
     chosen = {"choices": lm.choice_kind} if config.proposer == "typed" else {}
     request, recorded = replace(request, config=config, lm=lm.model), {"command": command, **params, **chosen}
     return _run(name, request, LMs(lm, reflection), resumed, output, recorded)
@@ -189,14 +192,24 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
     )
 
 
-def _reflection_lm(config: RunConfig) -> dspy.LM | None:
-    """The LM with which an optimizer reflects, if it is not the one that solves the tasks."""
+def _lms(config: RunConfig) -> list[str]:
+    return [config.lm, *([config.reflection_lm] if config.reflection_lm else [])]
+
+
+def require_reflecting(config: RunConfig) -> None:
+    """Raises `UsageError` if the optimizer has no use for an LM that reflects, lacks one, or lacks a package."""
+    if config.optimizer == "mipro" and find_spec("optuna") is None:
+        raise UsageError("--optimizer mipro: optuna is not installed: pip install 'adaptive-step[mipro]'")
     if config.reflection_lm and config.optimizer not in REFLECTING:
         raise UsageError(f"--reflection-lm: `{config.optimizer}` does not reflect; omit the option")
     model = config.reflection_lm or config.lm
     if config.optimizer in REFLECTING and is_embedded(model):
         reason = "needs an LM that writes instructions, but the embedded LM writes programs only"
         raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
+
+
+def _reflection_lm(config: RunConfig) -> dspy.LM | None:
+    """The LM with which an optimizer reflects, if it is not the one that solves the tasks."""
     if not config.reflection_lm:
         return None
     return factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)

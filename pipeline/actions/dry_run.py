@@ -1,6 +1,7 @@
 """`pipeline.compile --dry-run`: the least and the most that a run takes, without a request to the LM.
 
-At least: one pass that solves every task, with answers of one token. At most: passes as many as Algorithm 1 can make,
+At least: one pass that solves every task, with answers of one token, and the search of one of DSPy's optimizers before
+it. At most: passes as many as Algorithm 1 can make,
 each prompt as long as its demonstrations or the context window allow, each answer as long as `--max-tokens` allows,
 every module asked as often as it may be, and the limits of the budget. Requests that fail cost nothing, and do not
 count; answers in flight when a limit is reached come on top.
@@ -9,10 +10,11 @@ count; answers in flight when a limit is reached come on top.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from optimizers import Price
+from optimizers import Budget, Price
+from optimizers.baselines import OPTIMIZERS, Baseline, Search, affordable
 from optimizers.metering import message_text
 from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import TURNS
@@ -29,9 +31,6 @@ from pipeline.running.session import new_agent, require_price
 from signatures import YAMLAdapter
 from signatures.lines import MOST_LINES
 
-if TYPE_CHECKING:
-    pass
-
 
 def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     """The least and the most that a run takes.
@@ -46,12 +45,14 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     prompts = [_prompt_tokens(agent, task) for task in request.tasks]
     samples = config.samples * len(config.temperatures)
     paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)
-    least = _bounds(paid * len(prompts), paid * sum(prompts), samples * len(prompts), price)
+    search = _search(request, agent, prompts)
+    runs = paid * len(prompts) + search.least
+    least = _bounds(runs, runs * sum(prompts) // len(prompts), samples * len(prompts) + search.least, price)
     passes, calls = _passes(config, least, len(prompts)), _calls(config)
     longest = max(prompts) + _demonstrations(config, request.tasks)
     if (context := config.context or _own_context(config)) is not None:
         longest = min(longest, context)
-    most = passes * samples * calls
+    most = (passes * samples + search.most) * calls + search.own
     return least, _limited(_bounds(most, most * longest, most * config.max_tokens, price), config)
 
 
@@ -74,9 +75,17 @@ def as_text(least: DryRunBounds, most: DryRunBounds, config: RunConfig) -> str:
     rows.append("at least: one pass solves all tasks; at most: every pass of the algorithm, each answer at full length")
     if config.split:
         rows.append("the requests for sub-tasks of unsolved tasks come on top, up to the budget")
-    if config.optimizer not in ("adaptive", "none"):
-        rows.append(f"the requests by which `{config.optimizer}` makes its program come on top, up to the budget")
     return "\n".join(rows)
+
+
+def _search(request: Request, agent: Agent, prompts: Sequence[int]) -> Search:
+    """What one of DSPy's optimizers does first; nothing for the others."""
+    config, kind, predictors = request.config, OPTIMIZERS[request.config.optimizer], len(agent.predictors())
+    if not issubclass(kind, Baseline):
+        return Search(0, 0)
+    runs = affordable(Budget(tokens=config.max_tokens_total), max(prompts) * predictors, predictors)
+    validation = len(request.validation) or len(prompts)
+    return kind.search(len(prompts), validation, config.samples, predictors, runs)
 
 
 def _own_price(model: str) -> Price | None:

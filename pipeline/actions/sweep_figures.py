@@ -24,6 +24,8 @@ FIGURES = {
 }  # fmt: skip
 """The figures of the table, and the metric of a run that has each: pass@1 over all temperatures, which is unbiased."""
 CONFIDENCE = 0.95
+NARROW = 200
+"""The parts of an axis in which all places are one."""
 LOCAL_SERVER = "http://127.0.0.1:5000"
 """Where `pipeline.ui` serves by default."""
 
@@ -136,9 +138,18 @@ def draw(sweep: Sweep, result: Mapping[str, Any], path: Path) -> None:
 
 
 def _mean_curve(curves: Sequence[Sequence[Mapping[str, float]]], along: str) -> Points:
-    """Steps up to the next one: what was spent, the mean number of tasks solved, and the ends of its interval."""
-    steps = []
-    for place in sorted({point[along] for curve in curves for point in curve}):
+    """Steps up to the next one: what was spent, the mean number of tasks solved, and the ends of its interval.
+
+    Places that no eye can tell apart are one, the last: the runs take it one after another.
+    """
+    steps, shown, first = [], list[float](), 0.0
+    places = sorted({point[along] for curve in curves for point in curve})
+    for place in places:
+        if shown and place - first <= places[-1] / NARROW:
+            shown[-1] = place
+        else:
+            shown, first = [*shown, place], place
+    for place in shown:
         reached = [max(point["solved"] for point in curve if point[along] <= place) for curve in curves]
         found = interval(reached)
         mean = found["mean"] or 0.0

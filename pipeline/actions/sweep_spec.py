@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
+from pipeline.base.settings import Option
 from step_runtime.base.errors import TaskError
 from step_runtime.base.mistakes import mistake
 from step_runtime.tasks import yaml_format
@@ -157,7 +158,7 @@ class _Reader:
     ) -> Combination:
         values = {field: varied[field][place] for field, place in places.items()}
         try:
-            return Combination(values, RunConfig.model_validate({**base, **values}))
+            return Combination(values, RunConfig.model_validate(dict(_settings({**base, **values}))))
         except ValidationError as error:
             found = error.errors(include_url=False)[0]
             field = str(found["loc"][0]) if found["loc"] else ""
@@ -187,6 +188,13 @@ class _Reader:
 
     def _error(self, place: yaml_format.Location, message: str) -> UsageError:
         return UsageError(f"{self.path}:{yaml_format.line_of(self.node, place)}: {message}")
+
+
+def _settings(values: Values) -> Iterator[tuple[str, Any]]:
+    """The values, one in place of a list where the command takes one, too."""
+    for name, value in values.items():
+        alone = isinstance(value, str) and Option.of(RunConfig, name).nargs
+        yield name, [value] if alone else value
 
 
 def _brief(value: Any) -> str:

@@ -29,7 +29,7 @@ from pipeline.base.languages import DEFAULT
 from pipeline.base.text import unique, visible_json
 from pipeline.languages import registry
 from signatures import ANSWERS, digest
-from step_runtime.base.errors import Diagnostic, TaskError, describe_error
+from step_runtime.base.errors import Diagnostic, TaskError, describe_error, describe_value
 from step_runtime.base.mistakes import mistake
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import evaluate, read
@@ -65,7 +65,7 @@ class SavedDemonstration(_Saved):
 
     name: str
     task: Lines
-    fields: dict[str, Lines]
+    fields: dict[str, Any]  # of lines, which is checked once the names of the fields are known
 
 
 class SavedSolution(SavedDemonstration):
@@ -286,6 +286,9 @@ def _loaded(
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")
+    for name, lines in saved.fields.items():
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise UsageError(f"{where}.fields.{name}: expected a list of lines, found {describe_value(lines)}")
     texts = {name: "\n".join(lines) for name, lines in saved.fields.items()}
     try:
         spoken = registry.find(language)

@@ -245,9 +245,9 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
 
     optimizer: OptimizerName = option(
         ...,
-        "`adaptive`: adaptive self-improvement learning; `none`: a single pass without demonstrations, or as many over"
-        " the unsolved tasks as --max-iterations or --match-tokens allows; or one of DSPy's own, whose program is then"
-        " measured by a pass: `bootstrap`, `random-search`, `mipro`, `simba`, `gepa`",
+        "`adaptive`: adaptive self-improvement learning; `none`: no demonstrations; or one of DSPy's own, whose program"
+        " is then sampled: `bootstrap`, `random-search`, `mipro`, `simba`, `gepa`. All but `adaptive` make one pass, or"
+        " as many over the unsolved tasks as --max-iterations or --match-tokens allows",
     )
     tasks: Tasks = None
     lm: str = LM.option(
@@ -266,8 +266,8 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     match_tokens: str | None = BUDGET.option(
         None,
-        "stop after as many tokens as a finished run used, as a control at equal cost; with `--optimizer none` or"
-        " `--selection resample`, the run continues until then",
+        "stop after as many tokens as a finished run used, as a control at equal cost; with `--selection resample`, or"
+        " an optimizer other than `adaptive`, the run continues until then",
         "RUN",
     )
     experience: str | None = EARLIER_RUNS.option(

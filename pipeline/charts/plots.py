@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -255,16 +255,6 @@ def draw_curves(panels: Mapping[str, Mapping[str, Points]], tasks: int, path: Pa
     y = f"solved tasks, of {tasks}"
     drawn = [Panel(curves, y, f"{unit} spent", kind="step", top=tasks) for unit, curves in panels.items()]
     plot(path, *drawn, size=(6.0 * len(panels), 4.25))
-
-
-def draw_solved(
-    iterations: Sequence[IterationResult], control: Sequence[tuple[float, float]], tasks: int, path: Path
-) -> None:
-    """Draws a run's solved tasks over its samples, and those of its control, points of samples and solved tasks."""
-    spent = accumulate(iteration.samples for iteration in iterations)
-    solved = (iteration.solved_total for iteration in iterations)
-    curves: dict[str, Points] = {"this run": [(0.0, 0.0), *zip(spent, solved, strict=True)]}
-    draw_curves({"samples": curves | ({"without demonstrations": control} if control else {})}, tasks, path)
 
 
 def final_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:

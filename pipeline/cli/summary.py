@@ -9,7 +9,6 @@ from optimizers import Entry, Experience, TokenCount
 from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
-from pipeline.record.curve import Control
 from pipeline.record.mlflow_metrics import is_proved
 from pipeline.running.job import JobResult
 from pipeline.verification.claims import listed
@@ -68,8 +67,8 @@ def print_summary(result: JobResult) -> None:
     stdout.print()
     stdout.print(table)
     stdout.print()
-    stdout.print(_curve(experience, result.control, ascii_only=stdout.options.ascii_only))
-    if result.control is None and any(iteration.demos or iteration.reasons for iteration in experience.iterations):
+    stdout.print(_curve(experience, ascii_only=stdout.options.ascii_only))
+    if any(iteration.demos or iteration.reasons for iteration in experience.iterations):
         rerun = f"--optimizer none --match-tokens {result.run_id[:8]}"
         print_lines(stdout, f"to measure the gain from demonstrations, run the command again with {rerun}")
     solved, total = len(experience.solved), len(experience.tasks)
@@ -142,18 +141,15 @@ def _held_out_lines(experience: Experience) -> list[str]:
     return [f"held-out check: {'; '.join(parts)}", *reasons]
 
 
-def _curve(experience: Experience, control: Control | None, *, ascii_only: bool) -> Table:
-    """A row for each iteration: samples so far and solved tasks, beside the control's with as many samples."""
-    headings = ("samples", "solved", "", *(["without demonstrations"] if control else []))
-    table, samples, total = figures_table(*headings, texts=0), 0, len(experience.tasks)
+def _curve(experience: Experience, *, ascii_only: bool) -> Table:
+    """A row for each iteration: samples so far and solved tasks."""
+    table, samples, total = figures_table("samples", "solved", "", texts=0), 0, len(experience.tasks)
     table.columns[1].justify = "left"
     full, empty = "#." if ascii_only else "█░"
     for iteration in experience.iterations:
         samples += iteration.samples
         solved = round(_BAR * iteration.solved_total / total) if total else 0
-        other = control.solved_at(samples) if control else None
-        row = (f"{samples:,}", full * solved + empty * (_BAR - solved), f"{iteration.solved_total}")
-        table.add_row(*row, *(["" if other is None else f"{other:.0f}"] if control else []))
+        table.add_row(f"{samples:,}", full * solved + empty * (_BAR - solved), f"{iteration.solved_total}")
     return table
 
 

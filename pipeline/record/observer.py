@@ -14,7 +14,6 @@ parent:
     solutions/NAME.yaml                     the solved tasks, each with its answer
     held_out.json                           what each solution is at sizes and inputs that the run never used
     learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
-    solved.png                              the solved tasks over samples, beside those of a run that shows nothing
     experience.json                         the record of the run without its attempts, to continue from
     compiled.json                           the compiled program
 
@@ -55,8 +54,9 @@ from optimizers.errors import one_line
 from optimizers.jsonable import to_jsonable
 from pipeline.base.config import registered_name
 from pipeline.base.text import path_of
-from pipeline.charts.plots import draw_run, draw_solved, final_counts
-from pipeline.record import logged_models, registration, task_table
+from pipeline.charts.plots import draw_run, final_counts
+from pipeline.record import logged_models, task_table
+from pipeline.record.logged_models import in_store, register
 from pipeline.record.mlflow_metrics import (
     STATUS,
     cost_metrics,
@@ -69,7 +69,6 @@ from pipeline.record.mlflow_metrics import (
     predictor_metrics,
     run_metrics,
 )
-from pipeline.record.registration import in_store
 from pipeline.record.run_tree import RunRecord, log_params, run_name
 from pipeline.record.subtasks import Subtasks
 from pipeline.record.traces import log_traces, notable_attempts
@@ -304,14 +303,9 @@ class MLflowObserver(BaseObserver):
         """Metrics of what was spent before the run, beside those of the run."""
         return {}
 
-    def _control(self) -> list[tuple[float, float]]:
-        """Samples and solved tasks of a run that shows nothing and is otherwise like this one."""
-        return []
-
     def _draw(self) -> None:
-        self._drawn, folder = time.monotonic(), self._run.folder
-        draw_run(self._iterations, len(self._examples), self._samples, folder)
-        draw_solved(self._iterations, self._control(), len(self._examples), folder / "solved.png")
+        self._drawn = time.monotonic()
+        draw_run(self._iterations, len(self._examples), self._samples, self._run.folder)
 
     def _log_dataset(self) -> None:
         import pandas as pd
@@ -337,7 +331,7 @@ class MLflowObserver(BaseObserver):
         model_id = logged_models.log_model(record.client, record.experiment, record.run_id, digest, {}, save)
         if self._register_as is not None:
             with in_store(self._mlflow.tracking_uri):
-                registration.register(record.client, record.run_id, model_id, program, self._register_as)
+                register(record.client, record.run_id, model_id, program, self._register_as)
 
     def _log_traces(self, experience: Experience) -> None:
         with in_store(self._mlflow.tracking_uri):

@@ -20,7 +20,6 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 
 import mlflow
@@ -34,9 +33,9 @@ from pipeline.base.files import write_text
 from pipeline.base.paths import shown
 from pipeline.base.text import path_of
 from pipeline.languages.language import Task
-from pipeline.record import models, registration, resume, store
+from pipeline.record import models, resume, store
 from pipeline.record.attempts import read_attempts, reported
-from pipeline.record.curve import Control, control_of
+from pipeline.record.logged_models import in_store, register
 from pipeline.record.mlflow_metrics import costs_record, within_bounds
 from pipeline.record.observer import MLflowObserver
 from pipeline.record.request import Request
@@ -144,11 +143,6 @@ class Recorder(MLflowObserver):
             record.write("request.json", request.to_json())
             record.copy()
 
-    @cached_property
-    def control(self) -> Control | None:
-        """The run on record that shows nothing and is otherwise like this one."""
-        return control_of(self.record.client, self.record.experiment, self.record.run_id)
-
     def iteration_started(self, event: IterationStarted) -> None:
         """Records the program that an optimizer made first, too."""
         if event.overhead:
@@ -177,15 +171,15 @@ class Recorder(MLflowObserver):
         self.record.log_metrics(within, len(experience.attempts))
 
     def log_file(self, path: Path, program: Agent, register_as: str | None = None) -> None:
-        """Records the compiled program as `compiled.json`, and as a model; see `registration.register`."""
+        """Records the compiled program as `compiled.json`, and as a model; see `logged_models.register`."""
         record = self.record
         record.write("compiled.json", path.read_text(encoding="utf-8"))
         record.copy()
         try:
             model_id = models.log_model(record.client, record.experiment, record.run_id, path)
             if register_as is not None:
-                with registration.in_store(store.store_uri()):
-                    registration.register(record.client, record.run_id, model_id, program, register_as)
+                with in_store(store.store_uri()):
+                    register(record.client, record.run_id, model_id, program, register_as)
         except RecordError as error:  # the program itself is recorded
             logger.warning("the program is not logged as a model: %s", error)
 
@@ -212,6 +206,3 @@ class Recorder(MLflowObserver):
 
     def _spent_before(self) -> dict[str, float]:
         return {"total_tokens_probe": self.probe.total.total} if self.probe.total.calls else {}
-
-    def _control(self) -> list[tuple[float, float]]:
-        return [(point["samples"], point["solved"]) for point in self.control.points] if self.control else []

@@ -66,7 +66,7 @@ class Request:
         """The request that `to_json` wrote.
 
         Raises:
-            UsageError: The request is of another version, or asks for patterns that this version does not mine.
+            UsageError: The request is of another version.
             ValueError: It is malformed.
         """
         try:
@@ -78,11 +78,8 @@ class Request:
     def _of(cls, content: Any) -> Request:
         if content["version"] != VERSION:
             raise UsageError(f"the run's request is of version {content['version']}; this code reads version {VERSION}")
-        options = dict(content["options"])
-        if options.pop("skills", 0):
-            raise UsageError("the run shows mined patterns (--skills), which this version no longer does")
         try:
-            config = RunConfig.model_validate(options)
+            config = RunConfig.model_validate(content["options"])
         except ValidationError as error:
             raise ValueError(f"options.{first_mistake(error)}") from None
         language = registry.find(config.language)

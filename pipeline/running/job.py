@@ -15,7 +15,7 @@ from typing import Any
 import dspy
 
 from optimizers import Experience, Observer, TokenCount
-from optimizers.baselines import Baseline, get
+from optimizers.baselines import OPTIMIZERS, Baseline
 from optimizers.domain import Divide, Division
 from optimizers.held_out import HoldOut
 from optimizers.strategies.coverage import DemoPool
@@ -29,7 +29,6 @@ from pipeline.base.paths import CHECKOUT
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.record import store
-from pipeline.record.curve import Control
 from pipeline.record.mlflow_metrics import STATUS
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
@@ -70,7 +69,6 @@ class JobResult:
     Attributes:
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
         refused: What earlier records say is right and is not; it is left out.
-        control: The run on record that shows nothing and is otherwise alike.
         proposer: How an LM was asked; None for the embedded LM.
     """
 
@@ -82,7 +80,6 @@ class JobResult:
     probe: TokenCount = field(default_factory=TokenCount)
     refused: Sequence[Refusal] = ()
     language: str | None = None
-    control: Control | None = None
     proposer: ProposerKind | None = None
 
 
@@ -150,22 +147,20 @@ class CompileJob:
         with dspy.context(adapter=YAMLAdapter()):
             self.recorder.log_file(program, compiled, self.request.config.register_as)
         tasks, probe = self.request.tasks, self.recorder.probe.total
-        language, control = self.request.config.language, self.recorder.control
+        language = self.request.config.language
         return JobResult(
-            experience, self.run_id, self.name, program, tasks, probe, self.refused, language, control,
+            experience, self.run_id, self.name, program, tasks, probe, self.refused, language,
             proposer_asked(self.request.config),
         )  # fmt: skip
 
     def _compile(self, observers: list[Observer]) -> Any:
         request, config = self.request, self.request.config
-        kind, extra = get(config.optimizer), dict[str, Any]()
+        kind, extra = OPTIMIZERS[config.optimizer], dict[str, Any](resample=resamples(config))
         if config.optimizer == "adaptive":
             extra = {"selection": config.selection}
-        if config.optimizer == "none":
-            extra = {"resample": resamples(config)}
         if issubclass(kind, Baseline):
             record = {"tuned": self.recorder.tuned, "overhead": self.recorder.overhead}
-            extra = {"reflection_lm": self.lms.reflecting, **record}
+            extra |= {"reflection_lm": self.lms.reflecting, **record}
         probe = getattr(self.lms.solving, "probe_tokens", None)  # an LM that is not from the factory has none
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
@@ -248,10 +243,10 @@ def _priced(experience: Experience, tasks: Sequence[Task], cost: AnswerCost | No
 
 
 def resamples(config: RunConfig) -> bool:
-    """Whether a run samples unsolved tasks again and shows nothing: the control at equal cost."""
-    if config.optimizer == "none":
-        return config.max_iterations is not None or config.match_tokens is not None
-    return config.selection == RESAMPLE
+    """Whether a run samples unsolved tasks again and learns nothing from it: the control at equal cost."""
+    if config.optimizer == "adaptive":
+        return config.selection == RESAMPLE
+    return config.max_iterations is not None or config.match_tokens is not None
 
 
 def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threads: int) -> dict[str, object]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import glob
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,16 +45,27 @@ def load_with_warnings(
 ) -> tuple[list[Any], dict[str, list[str]]]:
     """As `load_tasks`, and the warnings about each task, by its name, which are shown as Python shows warnings, too."""
     paths = find_all(patterns, language)
+    named = _names(paths, [Path(pattern).absolute() for pattern in patterns or () if _exists(pattern)])
     tasks: dict[str, Any] = {}
     doubts: dict[str, list[str]] = {}
-    for path, (task, found) in zip(paths, _load(paths, language), strict=True):
+    for path, (task, found) in zip(paths, _load(named, language), strict=True):
         if task.name in tasks:
-            raise UsageError(
-                f"{shown(path)}: a second task named {task.name!r}; rename one of the files, "
-                "or name a folder above both tasks-…: below it, a task's name is its path"
-            )
+            hint = "rename one of the files, or name a folder above both: a task's name is then its path below it"
+            raise UsageError(f"{shown(path)}: a second task named {task.name!r}; {hint}")
         tasks[task.name], doubts[task.name] = task.without_impl(), found
     return list(tasks.values()), doubts
+
+
+def _names(paths: Sequence[Path], folders: Sequence[Path]) -> dict[Path, str]:
+    """The name of each file's task; where two have one, the path of each below the folder that was named."""
+    from step_runtime.tasks.reader import task_name
+
+    names = {path: task_name(path) for path in paths}
+    repeated = Counter(names.values())
+    for path in (path for path, name in names.items() if repeated[name] > 1):
+        if above := next((folder for folder in folders if folder in path.parents), None):
+            names[path] = path.relative_to(above).with_suffix("").as_posix()
+    return names
 
 
 def texts_of(patterns: Sequence[str]) -> dict[str, str]:
@@ -86,11 +98,11 @@ def load_one_with_warnings(name: str, language: str | None = None) -> tuple[Any,
     paths = find(name, registry.tasks_folder(language))
     if len(paths) > 1:
         raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
-    return _load(paths, language)[0]
+    return _load(_names(paths, ()), language)[0]
 
 
-def read_in(language: str, path: Path) -> Any:
-    """The task in a file, as a language of a name reads it; none of its code is run.
+def read_in(language: str, path: Path, name: str | None = None) -> Any:
+    """The task in a file, under a name, as a language of a name reads it; none of its code is run.
 
     Raises:
         UsageError: The file can't be read, or holds no task.
@@ -99,37 +111,39 @@ def read_in(language: str, path: Path) -> Any:
     from step_runtime.tasks.reader import task_name, task_text
 
     try:
-        return registry.find(language).task(task_text(path), task_name(path), shown(path))
+        return registry.find(language).task(task_text(path), name or task_name(path), shown(path))
     except TaskError as error:
         raise UsageError(str(error)) from None
 
 
-def _load(paths: Sequence[Path], language: str | None) -> list[tuple[Any, list[str]]]:
-    """Reads task files; those of the default language are tried, and the warnings about them shown.
+def _load(names: Mapping[Path, str], language: str | None) -> list[tuple[Any, list[str]]]:
+    """Reads task files under these names; those of the default language are tried, and the warnings about them shown.
 
     Raises:
         UsageError: Files are not valid tasks; it names all of them.
     """
-    tasks, wrong = _tried(paths) if language is None else _all_of(lambda path: (read_in(language, path), []), paths)
+    tasks, wrong = (
+        _tried(names) if language is None else _all_of(lambda path: (read_in(language, path, names[path]), []), names)
+    )
     if wrong:
-        raise UsageError("\n".join(wrong[path] for path in paths if path in wrong))
-    return [tasks[path] for path in paths]
+        raise UsageError("\n".join(wrong[path] for path in names if path in wrong))
+    return [tasks[path] for path in names]
 
 
-def _tried(paths: Sequence[Path]) -> tuple[dict[Path, tuple[Task, list[str]]], dict[Path, str]]:
+def _tried(names: Mapping[Path, str]) -> tuple[dict[Path, tuple[Task, list[str]]], dict[Path, str]]:
     """Reads task files, and tries their code in worker processes, which start meanwhile; as `_all_of`."""
     from pipeline.verification.limits import remember_folder, verification_pool
 
-    with verification_pool(min(len(paths), cores())) as workers:
+    with verification_pool(min(len(names), cores())) as workers:
         from pipeline.verification.judge import try_task
         from step_runtime.tasks.reader import read_task
 
         def started(path: Path) -> tuple[Task, Future[list[str]]]:
-            task = read_task(path)
+            task = read_task(path, names[path])
             remember_folder(task.name, task.statement, path.parent)
             return task, workers.submit(try_task, str(path))
 
-        tried, unread = _all_of(started, paths)
+        tried, unread = _all_of(started, names)
         doubts, failed = _all_of(lambda path: _survived(path, tried[path][1]), [*tried])
         for warning in (warning for found in doubts.values() for warning in found):
             warnings.warn(warning, stacklevel=5)
@@ -139,7 +153,7 @@ def _tried(paths: Sequence[Path]) -> tuple[dict[Path, tuple[Task, list[str]]], d
 _T = TypeVar("_T")
 
 
-def _all_of(read: Callable[[Path], _T], paths: Sequence[Path]) -> tuple[dict[Path, _T], dict[Path, str]]:
+def _all_of(read: Callable[[Path], _T], paths: Iterable[Path]) -> tuple[dict[Path, _T], dict[Path, str]]:
     """What is read of each file, and the messages of those that are no valid task."""
     from step_runtime.base.errors import TaskError
 

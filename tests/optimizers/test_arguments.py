@@ -12,8 +12,7 @@ import dspy
 import numpy as np
 import pytest
 
-from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, OptimizerError, UnknownOptimizerError
-from optimizers import baselines as registry
+from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
 from optimizers.arguments import named_examples
 from optimizers.sampling import Sampling
 from tests.support.scripted_program import ScriptedEngine, Solver, by_task, is_right, learn, tasks
@@ -152,10 +151,3 @@ def test_examples_of_the_validation_set_are_named_as_such():
 def test_a_score_that_is_not_a_finite_number_is_the_metrics_failure(score):
     with pytest.raises(MetricError, match=r"task a.*it gave a score of (nan|inf), expected a finite number"):
         learn("a", some, metric=lambda example, prediction: score)
-
-
-def test_optimizers_are_found_by_name():
-    assert [registry.get(name).__name__ for name in ("adaptive", "none")] == ["AdaptiveFewShot", "SinglePass"]
-    with pytest.raises(UnknownOptimizerError, match="'best'; expected one of adaptive, bootstrap, gepa") as caught:
-        registry.get("best")
-    assert isinstance(caught.value, OptimizerError) and isinstance(caught.value, ValueError)

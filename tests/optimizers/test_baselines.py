@@ -14,7 +14,7 @@ import dspy
 import numpy as np
 import pytest
 
-from optimizers import OptimizerError, SinglePass, TokenCount
+from optimizers import Budget, OptimizerError, SinglePass, TokenCount
 from optimizers import baselines as registry
 from optimizers.attempt import TaskExample
 from optimizers.baselines import Baseline
@@ -185,6 +185,22 @@ def test_demonstrations_of_arrays_are_found_again() -> None:
     student = dspy.Predict("task -> answer")
     student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]
     assert demonstrated_tasks(student, [TaskExample(0, "a", example)]) == ("a", "?")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_program_is_sampled_until_the_budget_is_spent(name):
+    """The search is as large as half of the budget allows; unsolved tasks are then sampled again, as in the control."""
+    limits = Budget(calls=120)
+    compiled = tuned(name, Reflective(lambda *_: 0, 4), budget=limits, resample=True, metric=unreachable)
+    record, spent = compiled.experience, TokenCount.sum(compiled.experience.overhead.values()).calls
+    assert spent <= 60
+    assert record.stopped == "budget" and record.message.endswith(" requests of 120")
+    assert len(record.iterations) > 1 and {result.label for result in record.iterations} == {name}
+    assert len({attempt.seed for attempt in record.attempts}) == len(record.attempts) >= 120 - spent
+
+
+def unreachable(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> float:
+    return 0.9 * is_right(example, prediction)
 
 
 UNAIDED = {"a": 1, "b": 2, "c": 3}

@@ -1,61 +1,48 @@
 """What the result of a run does not show is said."""
 
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import dspy
 import pytest
 
-from optimizers import Entry, TokenCount
-from optimizers.closing_remarks import unshown_answers
-from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn, tasks
-
-NAMES = ("hard", "harder", "hardest", "easy", "easier", "easiest")
-RIGHT = {"hard": 2, "harder": 2, "hardest": 1, "easy": 3, "easier": 3, "easiest": 4}
+from optimizers import Budget
+from tests.support.scripted_program import ScriptedEngine, Solver, learn
 
 
-def classified(**compiling: Any) -> None:
-    """Two classes, of which the hardest tasks have one."""
-    learn(
-        NAMES, lambda task, *_: RIGHT.get(task, 0), metric=lambda example, prediction: prediction.answer != "wrong",
-        engine=ScriptedEngine(lambda task, *_: RIGHT.get(task, 0), 4, lambda request, task, right: answer(
-            "wrong" if not right else "red" if task.startswith("hard") else "blue")),
-        compiling=compiling, granularity=2,
-    )  # fmt: skip
+def test_a_pass_that_the_budget_cuts_short_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """How much of it was sampled; a budget that ends between two passes, or the control's, is no surprise."""
+    learn("ab", lambda *_: 0, budget=Budget(calls=3), threads=1)
+    assert caplog.messages == ["budget: budget reached: 3 requests of 3; iteration 1, None, had 3 of its 8 samples"]
+    caplog.clear()
+    learn("ab", lambda *_: 0, budget=Budget(iterations=1))
+    learn("ab", lambda *_: 0, budget=Budget(calls=11), selection="resample")
+    assert not caplog.messages
 
 
-def test_classes_that_no_demonstration_has_are_warned_of(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """On stderr where no logging is set up, with the levels among which a validation set chooses; nothing with one."""
-    for name in (None, "optimizers"):  # commands of earlier tests may have set it up
-        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
-    classified()
-    (warning,) = [line for line in capsys.readouterr().err.splitlines() if "compiled program shows" in line]
-    assert warning == (
-        "the compiled program shows 3 of 6 solved tasks, none with answer: blue; a valset chooses among 1_1, 12_1"
-    )
-    classified(valset=tasks("easy"))
-    assert "compiled program shows" not in capsys.readouterr().err
+def test_async_tools_that_only_the_run_could_call_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A coroutine function, and an object that is called as one, behind a program's own module."""
 
+    async def look(q: str) -> str:
+        """Looks it up."""
+        return q
 
-def test_answers_that_are_all_different_are_no_classes(caplog: pytest.LogCaptureFixture) -> None:
-    """Each task has its own; what is not shown is not missing."""
-    learn(NAMES, lambda task, *_: RIGHT[task], granularity=2)
-    assert "compiled program shows" not in caplog.text
+    class Search:
+        async def __call__(self, q: str) -> str:
+            return q
 
+    class Holder(Solver):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kit = {"all": [dspy.Tool(look), dspy.Tool(Search(), name="search"), dspy.Tool(len, name="length")]}
 
-def test_labels_of_the_examples_are_classes_and_what_a_program_says_besides_is_not() -> None:
-    """Where examples have no labels, all fields may be classes."""
-    colors = ("red", "red", "blue", "blue")
-    solved = [
-        Entry(str(n), {}, {"color": color, "reasoning": "Let"}, 1, 4, 0.7, 0, 0.7, 0, TokenCount())
-        for n, color in enumerate(colors)
-    ]
-    assert unshown_answers(solved, solved[:2], {"color"}) == {"color": ["blue"]}
-    assert unshown_answers(solved, [], {"color"}) == {"color": ["red", "blue"]}
-    assert unshown_answers(solved, [], set()) == {"color": ["red", "blue"], "reasoning": ["Let"]}
+    learn("a", lambda *_: 4, student=Holder())
+    (warning,) = caplog.messages
+    assert "are coroutines (look, search);" in warning and "allow_tool_async_sync_conversion=True" in warning
+    caplog.clear()
+    with dspy.context(allow_tool_async_sync_conversion=True):
+        learn("a", lambda *_: 4, student=Holder())
+    assert not caplog.messages
 
 
 def test_requests_that_no_run_can_count_are_named(caplog: pytest.LogCaptureFixture) -> None:

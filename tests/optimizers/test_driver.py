@@ -270,7 +270,7 @@ def test_a_student_with_aforward_alone_learns_as_any():
 
 def test_dspys_own_optimizers_need_a_synchronous_student_and_say_so():
     with pytest.raises(ValueError, match="bootstrap: DSPy's optimizers need a program with forward"):
-        learn("a", some, student=Later(), optimizer=registry.get("bootstrap"))
+        learn("a", some, student=Later(), optimizer=registry.OPTIMIZERS["bootstrap"])
 
 
 def test_a_student_without_forward_is_refused():

@@ -7,13 +7,9 @@ from itertools import count
 
 import pytest
 
-from optimizers.pool import Pool
+from optimizers.sampling_loop import Pool
 
 setting: ContextVar[int] = ContextVar("setting", default=0)
-
-
-def test_every_job_is_delivered_once():
-    assert sorted(Pool(lambda job: job * 2, range(50), 8)) == list(range(0, 100, 2))
 
 
 def test_nothing_starts_before_somebody_iterates():

@@ -31,11 +31,19 @@ def test_a_bad_file_is_one_line(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where a combination of settings is wrong; nothing is asked."""
-    (spec := tmp_path / "bad.yaml").write_text(
-        f"base: {{optimizer: none, tasks: [{folder}]}}\nsweep:\n  selection: [adaptive, coverage]\n"
-    )
-    assert run_command(command.NAME, command.main, [str(spec)]) == 2
-    err = capsys.readouterr().err
-    reason = "--selection: `none` does not select demonstrations; omit the option"
-    assert err == f"pipeline.sweep: {spec}: selection=coverage: {reason}\n"
+    spec, tasks = tmp_path / "bad.yaml", f"tasks: {folder}"
+    for content, reason in (
+        (
+            f"base: {{optimizer: none, {tasks}}}\nsweep:\n  selection: [adaptive, coverage]\n",
+            "selection=coverage: --selection: `none` does not select demonstrations; omit the option",
+        ),
+        (
+            f"base: {{lm: embedded, {tasks}}}\nsweep:\n  optimizer: [adaptive, simba]\n",
+            "optimizer=simba: --reflection-lm: `simba` needs an LM that writes instructions, but the embedded LM "
+            "writes programs only; name another, such as openai/gpt-4o",
+        ),
+    ):
+        spec.write_text(content)
+        assert run_command(command.NAME, command.main, [str(spec)]) == 2
+        assert capsys.readouterr().err == f"pipeline.sweep: {spec}: {reason}\n"
     assert engine.calls == 0

@@ -53,7 +53,11 @@ class Reflective(ScriptedEngine):
 
 def tuned(name: str, engine: Any = None, **options: Any) -> dspy.Module:
     return learn(
-        "abcx", lambda *_: 0, engine=engine or Reflective(lambda *_: 0, 4), optimizer=registry.get(name), **options
+        "abcx",
+        lambda *_: 0,
+        engine=engine or Reflective(lambda *_: 0, 4),
+        optimizer=registry.OPTIMIZERS[name],
+        **options,
     )
 
 

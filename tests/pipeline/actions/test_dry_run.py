@@ -16,6 +16,22 @@ def config(**settings: object) -> RunConfig:
     return RunConfig.of({"optimizer": "adaptive", **settings})
 
 
+@pytest.mark.parametrize("optimizer", ["bootstrap", "random-search", "mipro", "simba", "gepa"])
+def test_the_search_of_an_optimizer_counts_and_shrinks_with_the_budget(
+    optimizer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pass of samples comes on top."""
+    argv = ["--optimizer", optimizer, "--tasks", str(shared_tasks()), "--samples", "4", "--dry-run", "--json"]
+    argv += ["--lm", "openai/gpt-4o", "--temperatures", "1.0"]
+    found = []
+    for limits in ([], ["--max-tokens-total", "400000"]):
+        assert run_command(command.NAME, command.main, [*argv, *limits]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    (free, limited), one_pass = found, 3 * 4
+    assert one_pass < free["least"]["requests"] < free["most"]["requests"]
+    assert limited["most"]["requests"] < free["most"]["requests"] or optimizer == "bootstrap"
+
+
 LEAST = DryRunBounds(requests=8, prompt=90, completion=10, usd=0.5)
 
 

@@ -25,3 +25,10 @@ def test_a_mean_curve_keeps_the_last_value_of_a_run_that_has_ended() -> None:
     steps = action._mean_curve([one, other], "samples")
     assert [(x, mean) for x, mean, _, _ in steps] == [(0, 0), (4, 1), (6, 3)]
     assert all(low < mean < high for _, mean, low, high in steps[1:])
+
+
+def test_runs_that_take_a_step_almost_together_take_one_step() -> None:
+    """No point of the curve lies where only some of them have taken it."""
+    runs = [[{"tokens": 0.0, "solved": 0.0}, {"tokens": 4_600_000.0 + late, "solved": 18.0}] for late in (0, 9, 400)]
+    steps = action._mean_curve(runs, "tokens")
+    assert [(x, mean) for x, mean, *_ in steps] == [(0, 0), (4_600_400, 18)]

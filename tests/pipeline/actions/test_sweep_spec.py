@@ -31,6 +31,14 @@ def test_every_combination_is_a_run(tmp_path: Path) -> None:
     assert [each.configuration for each in spec.combinations] == ["granularity=1"] * 2 + ["granularity=3"] * 2
 
 
+def test_one_value_stands_for_a_list_where_a_command_takes_one_too(tmp_path: Path) -> None:
+    (path := tmp_path / "one.yaml").write_text(
+        "base: {optimizer: adaptive, tasks: gemm/1, validation: mine}\nsweep: {seed: [0]}"
+    )
+    (only,) = read_spec(path).combinations
+    assert (only.config.tasks, only.config.validation) == (("gemm/1",), ("mine",))
+
+
 BAD = {
     "": "1: expected names with values, got None",
     "base: {}": "1: sweep: expected names with values, got None",

@@ -159,6 +159,11 @@ def test_a_demonstration_kept_as_json_is_saved_as_a_task(tmp_path: Path) -> None
         (lambda c: c["predictors"].pop("guardian.predict"), "expected proposer.predict and guardian.predict, found"),
         (lambda c: demonstration(c)["fields"].pop("impl"), "demonstrations[0]: fields: expected impl, found none"),
         (lambda c: demonstration(c).update(task=["inputs: 3"]), "demonstrations[0].task:1: inputs: "),
+        (
+            lambda c: demonstration(c)["fields"].update(zzz=1),
+            "[0]: fields: expected impl, found impl, zzz",
+        ),
+        (lambda c: demonstration(c)["fields"].update(impl=1), "[0].fields.impl: expected a list of lines, found 1"),
         (lambda c: demonstration(c)["fields"].update(impl=[BROKEN]), "demonstrations[0].fields.impl:1:"),
         (lambda c: demonstration(c)["fields"].update(impl=ILL_TYPED.split("\n")), "fn_mul"),
         (lambda c: demonstration(c)["fields"].update(impl=["__import__('os')"]), "demonstrations[0].fields.impl:1:"),

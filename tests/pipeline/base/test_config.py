@@ -153,7 +153,7 @@ def test_every_optimizer_has_a_class() -> None:
     assert set(choices.OPTIMIZERS) == set(registry.OPTIMIZERS)
     assert set(choices.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
     assert set(choices.REFLECTING) | set(choices.VALIDATING) <= set(choices.OPTIMIZERS)
-    assert all(issubclass(registry.get(name), Baseline) for name in choices.REFLECTING)
+    assert all(issubclass(registry.OPTIMIZERS[name], Baseline) for name in choices.REFLECTING)
 
 
 def test_every_guardian_and_proposer_makes_an_agent() -> None:

@@ -153,7 +153,7 @@ def test_solutions_experience_tasks_and_pictures_are_artifacts(recorded_run: Rec
     assert loads_task((folder / "tasks" / "no" / "0.yaml").read_text()) == tasks()[2]
     read = Experience.load(folder / "experience.json")
     assert (read.solved, read.iterations) == (experience.solved, experience.iterations)
-    for name in ("learning_curve.png", "pass_at_k.png", "solved.png"):
+    for name in ("learning_curve.png", "pass_at_k.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert not list((recorded_run.folder / "running").iterdir())
 

@@ -14,7 +14,7 @@ from pipeline import compile as command
 from pipeline.base.config import registered_name
 from pipeline.base.errors import run_command
 from pipeline.record import store
-from pipeline.record.registration import templates
+from pipeline.record.logged_models import templates
 from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_program import learn, shown_two
 

@@ -45,13 +45,6 @@ def test_options_added_since_have_their_defaults() -> None:
     assert Request.from_json(json.dumps(content)).config == RunConfig.model_validate(OPTIONS)
 
 
-def test_patterns_that_are_no_longer_mined_matter_only_where_they_were_shown() -> None:
-    """Every request of earlier versions has the option, most with 0."""
-    assert Request.from_json(recorded(skills=0)) == Request.from_json(recorded())
-    with pytest.raises(UsageError, match="mined patterns"):
-        Request.from_json(recorded(skills=2))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
