@@ -30,11 +30,11 @@ SELECTIONS = ("adaptive", "resample")
 def solved(tasks: Path, selection: str, seed: int, settings: argparse.Namespace) -> list[int]:
     """Solved tasks after each iteration of one run."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["MLFLOW_TRACKING_URI"] = uri = f"sqlite:///{folder}/runs.db"
+        os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/runs.db"
         command = [
             *(sys.executable, "-m", "pipeline.compile", "--optimizer", "adaptive", "--selection", selection),
             *("--tasks", str(tasks), "--lm", settings.lm, "--samples", str(settings.samples), "--seed", str(seed)),
-            *("--max-iterations", str(settings.iterations), "--tracking-uri", uri),
+            *("--max-iterations", str(settings.iterations)),
             *("--json", "-o", f"{folder}/program.json"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

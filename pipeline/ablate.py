@@ -12,7 +12,7 @@ from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.cli.options import Json, Parser, command_line, output_option
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.ablate"
@@ -34,7 +34,6 @@ class AblateOptions(Config):
     dry_run: bool = option(
         False, "print the least and the most requests, tokens and dollars of the remaining runs, and send no request"
     )
-    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from pipeline.base.errors import Exit, start
 from pipeline.base.files import write_text
 from pipeline.base.settings import Config
 from pipeline.cli.options import Parser, output_option
-from pipeline.cli.program_arguments import ProgramArguments, read_program
+from pipeline.cli.program_arguments import ProgramName, read_program
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.codegen"
@@ -29,14 +29,14 @@ class CodegenOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the script."""
     given = Parser(NAME, "Writes a pytest script that passes or fails as the verifier does.", EPILOG,
-                   ProgramArguments, CodegenOptions, SandboxOptions).given(argv)  # fmt: skip
-    options, arguments = CodegenOptions.of(given), ProgramArguments.of(given)
+                   ProgramName, CodegenOptions, SandboxOptions).given(argv)  # fmt: skip
+    options, arguments = CodegenOptions.of(given), ProgramName.of(given)
 
     from pipeline.actions.price_program import pytest_script
     from pipeline.verification.task_files import load_task_named
 
     task = load_task_named(arguments.task)
-    script = pytest_script(task, read_program(arguments, task), arguments.dtype)
+    script = pytest_script(task, read_program(arguments, task))
     if options.output is None:
         sys.stdout.write(script)
         return Exit.OK

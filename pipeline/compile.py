@@ -11,7 +11,7 @@ from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.cli.options import Json, Parser, command_line, output_option
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.compile"
@@ -46,7 +46,6 @@ class CompileOptions(Config):
     force: bool = EARLIER_RUNS.option(
         False, "with --resume: take over a run that another machine was recording, if that machine is gone"
     )
-    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from pipeline.base.errors import start
 from pipeline.base.files import writable_file, write_text
 from pipeline.base.outputs import versioned
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.cli.options import Json, Parser, command_line, output_option
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.evaluate"
@@ -34,7 +34,6 @@ class EvaluateOptions(Config):
     as_json: Json = False
     output: str | None = output_option("also write the JSON object to a file", "FILE", writable_file)
     record: bool = option(False, "record it as a run, for the UI and the report")
-    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from pipeline.base.files import writable_folder
 from pipeline.base.languages import step_only
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
-from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.cli.options import Json, Parser, output_option
 from pipeline.splitting.plan import When
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -57,7 +57,6 @@ class GenerateOptions(Config):
         " which keeps searching after a task is solved",
     )
     as_json: Json = False
-    tracking_uri: TrackingURI = None
 
 
 class SearchConfig(Config):

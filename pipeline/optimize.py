@@ -9,7 +9,7 @@ from pipeline.base.choices import Figure
 from pipeline.base.errors import Exit, start
 from pipeline.base.files import write_text
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, option
+from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
 from pipeline.verification.sandbox import SandboxOptions
@@ -33,8 +33,6 @@ class OptimizeOptions(Config):
     """The figure to minimize, and the place of the program."""
 
     objective: Figure = option("memory", "the figure to minimize; the other figures break ties")
-    chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
-    max_programs: Count = option(200, "maximum number of programs to price")
     output: str | None = output_option("where to write the program (default: stdout)", "FILE", None)
     as_json: Json = False
 
@@ -45,13 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                    ProgramName, OptimizeOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), OptimizeOptions.of(given)
 
-    from pipeline.actions.price_program import Optimized, chip_of, optimize
+    from pipeline.actions.price_program import Optimized, optimize
     from pipeline.verification.task_files import load_one_with_warnings
 
     task, doubts = load_one_with_warnings(arguments.task)
     text = read_program(arguments, task)
-    chip = chip_of(options.chip, None)
-    found = optimize(task, text, options.objective, chip, options.max_programs)
+    found = optimize(task, text, options.objective)
     if not isinstance(found, Optimized):
         print(found.feedback, file=sys.stderr)
         return Exit.NO

@@ -10,7 +10,7 @@ from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
 from pipeline.base.settings import Config, option
 from pipeline.base.text import counted
-from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.report"
 EPILOG = """\
@@ -35,7 +35,6 @@ class ReportOptions(Config):
     )
     output: str = output_option("the folder to write; it is created if missing", "DIR", writable_folder, required=True)
     as_json: Json = False
-    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from pipeline.base.errors import Exit, start
 from pipeline.base.files import picture
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.cli.options import Json, Parser, command_line, output_option
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.sweep"
@@ -26,7 +26,7 @@ example of a file; the names in `base` and `sweep` are the options of pipeline.c
 examples:
   python -m pipeline.sweep examples/learning.yaml --dry-run
   python -m pipeline.sweep examples/learning.yaml -o curve.svg
-  python -m pipeline.sweep selections.yaml --tracking-uri http://record.example:5000
+  MLFLOW_TRACKING_URI=http://record.example:5000 python -m pipeline.sweep selections.yaml
 
 exit codes: 0 all runs have finished, 1 some are being made by another process, 2 a bad option or file,
 3 an LM or the record can't be used, 130 interrupted (the results so far are kept)"""
@@ -43,7 +43,6 @@ class SweepOptions(Config):
         False, "print the least and the most requests, tokens and dollars of the remaining runs, and send no request"
     )
     as_json: Json = False
-    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from pipeline.base.files import open_new
 from pipeline.base.paths import shown
 from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Config, Count, option
-from pipeline.cli.options import Parser, TrackingURI
+from pipeline.cli.options import Parser
 from pipeline.record import experiment_view, store
 
 NAME = "pipeline.ui"
@@ -30,7 +30,8 @@ SETTINGS = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     "PYTHONWARNINGS": "ignore",
 }
-LOOPBACK = ("127.0.0.1", "localhost")
+HOST = "127.0.0.1"
+"""This machine only: who can reach the server can read and change the record."""
 START_SECONDS = 120
 
 
@@ -38,12 +39,6 @@ class UIOptions(Config):
     """Where the server listens."""
 
     port: Count = option(5000, "the port to listen on", "N")
-    host: str = option(
-        LOOPBACK[0],
-        "the address to listen on; anyone who can reach an address such as 0.0.0.0 can read and change the record"
-        " (default: 127.0.0.1, this machine only)",
-    )
-    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,21 +51,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         address = experiment_view.address(without_secrets(uri).rstrip("/"), experiment)
         print(f"the record of the runs is on a server: {address}")
         return Exit.OK
-    _check_port(options.host, options.port)
+    _check_port(options.port)
     _, experiment = store.open_store()
     log = store.folder() / "ui.log"
     log.unlink(missing_ok=True)
     with open_new(log) as output:
         server = subprocess.Popen(
-            server_command(uri, options.host, options.port),
+            server_command(uri, options.port),
             env=os.environ | SETTINGS,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            _wait_until_up(server, options.host, options.port, log)
-            address = experiment_view.address(f"http://{options.host}:{options.port}", experiment)
+            _wait_until_up(server, options.port, log)
+            address = experiment_view.address(f"http://{HOST}:{options.port}", experiment)
             print(f"the record of the runs: {address}   (Ctrl-C stops it; log: {shown(log)})", flush=True)
             server.wait()
         finally:
@@ -78,31 +73,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     raise PipelineError(f"the MLflow server stopped; see {shown(log)}")
 
 
-def server_command(uri: str, host: str, port: int) -> list[str]:
+def server_command(uri: str, port: int) -> list[str]:
     """The command line of the server; the store is always an argument, as `mlflow ui` ignores MLFLOW_TRACKING_URI."""
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", host, "--port", str(port)]
-    command += ["--default-artifact-root", store.artifacts_uri(), "--workers", "1"]
-    return command if host in LOOPBACK else [*command, "--allowed-hosts", "*"]
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", HOST, "--port", str(port)]
+    return [*command, "--default-artifact-root", store.artifacts_uri(), "--workers", "1"]
 
 
-def _check_port(host: str, port: int) -> None:
+def _check_port(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((HOST, port))
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
-            raise UsageError(f"can't listen on {host}:{port}: {reason}; try --port {port % 60000 + 1}") from None
+            raise UsageError(f"can't listen on port {port}: {reason}; try --port {port % 60000 + 1}") from None
 
 
-def _wait_until_up(server: subprocess.Popen[bytes], host: str, port: int, log: Path) -> None:
-    reachable = LOOPBACK[0] if host == "0.0.0.0" else host
+def _wait_until_up(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:
             raise PipelineError(f"the MLflow server did not start; see {shown(log)}")
         with socket.socket() as probe:
-            if probe.connect_ex((reachable, port)) == 0:
+            if probe.connect_ex((HOST, port)) == 0:
                 return
         time.sleep(0.2)
     raise PipelineError(f"the MLflow server does not answer after {START_SECONDS} s; see {shown(log)}")

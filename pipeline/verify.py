@@ -11,11 +11,11 @@ from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
 from pipeline.base.languages import LanguageName, step_only
+from pipeline.base.outputs import VerifyOutput
 from pipeline.base.settings import Config, OptionGroup, flag, option
 from pipeline.cli.options import Json, Parser
-from pipeline.languages import registry
 from pipeline.verification.judge import Request
-from pipeline.verification.limits import KEPT, ProgramLimits
+from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.verify"
@@ -55,8 +55,6 @@ class VerifyOptions(Config):
     )
     mutants: bool = option(False, "list surviving mutants and, for each, a task change that kills it")
     no_stress: bool = option(False, "skip stress testing, which runs passing programs and the reference in float32")
-    graph: str | None = option(None, "draw the dataflow graph as .svg, .png or .pdf", "FILE")
-    cost: bool = option(False, "print the cost of a passing program, as pipeline.cost does")
     as_json: Json = False
     strict: bool = option(False, "treat warnings as failures")
     retry_unknown: bool = option(
@@ -88,42 +86,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         limits=ProgramLimits.of(given),
     )
     settings = action.Batch(asked, options.strict, options.retry_unknown, options.junit)
-    _require_offers(options, ProgramLimits.of(given))
+    _require_offers(options)
     say = partial(print, flush=True)
-    for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
-        if shown and action.names_many(options.task, settings.tasks):
-            raise UsageError(f"{name}: shows one program; name one task")
+    many = action.names_many(options.task, settings.tasks)
+    if options.explain and many:
+        raise UsageError("--explain: shows one program; name one task")
     items = action.resolve(options.task, options.programs, settings.tasks)
-    if action.names_many(options.task, settings.tasks):
+    if many:
         return action.run_batch(settings, items, say, as_json=options.as_json)
-    verdict = action.run_single(settings, items[0], options.graph)
+    verdict = action.run_single(settings, items[0])
     for warning in verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
         shown = "\n".join((verdict.streams, *(verdict.exact.steps if verdict.exact else ())))
         print(shown, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
-    table, figures = None, None
-    if options.cost and verdict.passed:
-        from pipeline.actions.price_program import cost_of
-
-        table, figures = cost_of(items[0])
-    if options.as_json:
-        print(action.single(verdict, figures).text())
-    else:
-        print(verdict.feedback, *(["", table] if table else []), sep="\n")
+    print(VerifyOutput(**dict(verdict)).text() if options.as_json else verdict.feedback)
     return action.exit_code([verdict])
 
 
-def _require_offers(options: VerifyOptions, limits: ProgramLimits) -> None:
+def _require_offers(options: VerifyOptions) -> None:
     """Raises `UsageError` for an option that the language does not serve."""
     if options.language is None:
         return
-    for name in ("explain", "values", "graph", "cost", "exact", "mutants", "dtype"):
+    for name in ("explain", "values", "exact", "mutants", "dtype"):
         if name in options.model_fields_set:
             step_only(options.language, flag(name))
-    spoken = registry.find(options.language)
-    for limit in (name for name in limits.model_fields_set if name not in (*KEPT, *spoken.limits)):
-        raise UsageError(f"{flag(limit)}: the language `{spoken.name}` keeps no such limit")
 
 
 if __name__ == "__main__":

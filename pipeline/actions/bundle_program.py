@@ -123,12 +123,12 @@ def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:
         for name, content in files.items():
             write_text(Path(scratch, name), content)
         item = Item(Path(scratch, TASK), str(Path(scratch, PROGRAM)))
-        found = run_single(Batch(Request(limits=ProgramLimits(), stress=True, exact=True)), item, None)
+        found = run_single(Batch(Request(limits=ProgramLimits(), stress=True, exact=True)), item)
         if not found.passed:
             raise NotRight(found.feedback.replace(f"{scratch}/", ""))
         own = {"task": origin.task, "task_file": TASK, "program": PROGRAM, "seconds": 0.0}
         verdict = found.model_copy(update=own).model_dump_json()
-        cost = json.dumps({**cost_of(item)[1], "program": PROGRAM})
+        cost = json.dumps({**cost_of(item), "program": PROGRAM})
         read = load_task_named(str(item.task))
     bundle = Bundle(
         origin=origin,
@@ -138,7 +138,7 @@ def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:
         cost=json.loads(cost),
         files={},
     )
-    files |= {TEST: pytest_script(read, files[PROGRAM], "float64"), README: readme(bundle)}
+    files |= {TEST: pytest_script(read, files[PROGRAM]), README: readme(bundle)}
     # As they are written: without secrets, or anything that would not be seen.
     files = {name: visible(redacted(content)) for name, content in files.items()}
     digests = {name: _digest(content) for name, content in files.items()}

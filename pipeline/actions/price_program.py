@@ -1,4 +1,4 @@
-"""Programs of one task: their costs, cheaper rewrites, their dataflow as a picture, and their pytest script."""
+"""Programs of one task: their costs, cheaper rewrites, and their pytest script."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
 from pipeline.base.outputs import ProgramVerdict
-from pipeline.charts.dataflow import draw
-from pipeline.cli.cost_tables import cost_json, cost_table
+from pipeline.cli.cost_tables import cost_json
 from pipeline.cli.program_arguments import Item
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
@@ -23,7 +21,6 @@ from step_runtime.codegen import generate_test
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
 from step_runtime.rewriting.optimizing import Explored, Variant
 from step_runtime.tasks.task import Task
-from step_runtime.verification.explain import explain
 from step_runtime.verification.task_costs import Priced
 
 
@@ -60,8 +57,8 @@ def price_programs(
         return [Subject(name, text, workers.price(text, changes)) for name, text in programs]
 
 
-_TRIED = 8
-"""Cheaper programs that are verified before the given one is kept."""
+_PRICED, _TRIED = 200, 8
+"""Programs that are priced at most, and cheaper ones that are verified before the given one is kept."""
 
 
 class Optimized(NamedTuple):
@@ -83,7 +80,7 @@ class Optimized(NamedTuple):
     findings: tuple[str, ...] = ()
 
 
-def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -> Optimized | ProgramVerdict:
+def optimize(task: Task, text: str, objective: Figure) -> Optimized | ProgramVerdict:
     """The cheapest program that rewrites lead to, or the verdict on a program that is wrong itself.
 
     Raises:
@@ -95,8 +92,8 @@ def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -
             own = metric.verdict(task, text)
             if not own.passed:
                 return own
-        with pricing(task, chip) as workers:
-            found = workers.explored(text, objective, limit)
+        with pricing(task, DEFAULT_CHIP) as workers:
+            found = workers.explored(text, objective, _PRICED)
         if not isinstance(found, Explored):
             raise UsageError(found[0].render(text, task.name))
         given = next(variant for variant in found.variants if not variant.rewrites)
@@ -112,22 +109,8 @@ def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -
     return Optimized(given, best, len(found.variants), refused, found.left, findings)
 
 
-def draw_program(name: str, text: str | None, path: str) -> None:
-    """Writes a picture of a program's dataflow, as far as it can be read; errors are the verdict's.
-
-    Without a text, the program is the task's own `impl`.
-
-    Raises:
-        UsageError: The task can't be read, or the graph can't be drawn.
-    """
-    task = load_task_named(name)
-    program = task.impl if text is None else text
-    if program is not None:
-        draw(explain(program, scopes(task)[0]), Path(path))
-
-
-def cost_of(item: Item) -> tuple[str, dict[str, Any]]:
-    """The cost of a passing program on the default chip: as tables, and as JSON.
+def cost_of(item: Item) -> dict[str, Any]:
+    """The cost of a passing program on the default chip, as JSON.
 
     Raises:
         UsageError: The task's code fails.
@@ -138,13 +121,13 @@ def cost_of(item: Item) -> tuple[str, dict[str, Any]]:
     [subject] = price_programs(task, [(name, text)], DEFAULT_CHIP, {})
     if isinstance(subject.priced, tuple):
         raise UsageError(subject.priced[0].render(text, name))
-    return cost_table(subject.priced, name, DEFAULT_CHIP.name), cost_json(subject.priced, name, DEFAULT_CHIP.name)
+    return cost_json(subject.priced, name, DEFAULT_CHIP.name)
 
 
-def pytest_script(task: Task, text: str, dtype: FloatType) -> str:
+def pytest_script(task: Task, text: str) -> str:
     """A self-contained pytest script that passes or fails as the verifier does.
 
     Raises:
         UsageError: The task's code fails.
     """
-    return generate_test(task, text, dtype=dtype, scopes=scopes(task))
+    return generate_test(task, text, scopes=scopes(task))

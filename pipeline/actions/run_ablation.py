@@ -12,9 +12,7 @@ from rich.table import Table
 from pipeline.actions import compile_agent
 from pipeline.actions.run_sweep import Sweep, SweepRun, recorded, run_key
 from pipeline.actions.sweep_spec import Combination
-from pipeline.base.choices import RESAMPLE, SELECTIONS
-from pipeline.base.config import AblationConfig, PlanOptions, RunConfig
-from pipeline.base.errors import UsageError
+from pipeline.base.config import PlanOptions, RunConfig
 from pipeline.base.files import file_errors
 from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
@@ -23,10 +21,11 @@ from pipeline.reporting import ablation
 from pipeline.reporting.ablation import METHODS
 from pipeline.reporting.runs import read_runs
 
+_ONE_PASS: Mapping[str, Any] = {"optimizer": "none", "temperatures": (0.7,)}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "Single-WS": {"optimizer": "none", "guardian": "none", "no_ir": True},
-    "Single": {"optimizer": "none", "guardian": "none"},
-    "Agent": {"optimizer": "none", "guardian": "paper"},
+    "Single-WS": {**_ONE_PASS, "guardian": "none", "no_ir": True},
+    "Single": {**_ONE_PASS, "guardian": "none"},
+    "Agent": {**_ONE_PASS, "guardian": "paper"},
     "Agent, adaptive": {"optimizer": "adaptive", "guardian": "paper"},
 }
 """The settings that make each of the paper's methods."""
@@ -38,16 +37,11 @@ def open_ablation(options: PlanOptions) -> Sweep:
     Raises:
         UsageError: A task can't be used, or the language lacks what a method needs.
     """
-    shared = dict(AblationConfig.of(dict(options))) | {"tasks": options.tasks}
-    if options.selection == RESAMPLE:
-        raise UsageError("--selection resample: an ablation has methods that don't learn already; omit the option")
-    # Those that don't learn make one pass, at one temperature.
-    one_pass = {"temperatures": (options.temperature,), "max_iterations": None, "selection": SELECTIONS[0]}
+    shared = {name: value for name, value in options if name != "lm"}
     runs = []
     for lm in options.lm:
         for method, own in SETTINGS.items():
-            settings = {**shared, **own, "lm": lm, **(one_pass if own["optimizer"] == "none" else {})}
-            request = compile_agent.prepare(RunConfig.model_validate(settings))
+            request = compile_agent.prepare(RunConfig.model_validate({**shared, **own, "lm": lm}))
             values = {"lm": lm, "method": method}
             runs.append(SweepRun(Combination(values, request.config), request, run_key(request)))
     keys = hashlib.sha256("".join(sorted(each.key for each in runs)).encode()).hexdigest()

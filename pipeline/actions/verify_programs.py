@@ -6,14 +6,13 @@ Neither torch nor the language is imported here; one verification imports both o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pipeline.base.errors import Exit, UsageError, require
 from pipeline.base.files import write_text
-from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, VerifyOutput, warning_line
+from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, warning_line
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
@@ -110,27 +109,18 @@ class Batch:
             write_text(Path(self.junit), junit_text(verdicts))
 
 
-def run_single(settings: Batch, item: Item, graph: str | None) -> ProgramVerdict:
-    """Checks one program; writes a picture of its dataflow to the file `graph`, if given.
+def run_single(settings: Batch, item: Item) -> ProgramVerdict:
+    """Checks one program.
 
     Raises:
         UsageError: The task or the program can't be used, or a file can't be written.
     """
-    if graph is not None:
-        from pipeline.actions.price_program import draw_program
-
-        draw_program(str(item.task), item.text, graph)
     with settings.pool(1) as pool:
         result = next(settings.check([item], pool))
     if result.error is not None:
         raise UsageError(result.error)
     settings.write([result])
     return result
-
-
-def single(verdict: ProgramVerdict, cost: Mapping[str, Any] | None = None) -> VerifyOutput:
-    """One program's verdict as the command's JSON object, with its cost where it was asked for."""
-    return VerifyOutput(**dict(verdict), cost=cost)
 
 
 def batch(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchOutput:

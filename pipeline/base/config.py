@@ -7,8 +7,7 @@ fields below.
     ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig    groups of settings
     ├── RunConfig         all of them: what `pipeline.compile` runs
     ├── ProgramConfig     all but learning, for a fixed program: evaluate, generate
-    └── AblationConfig    what the runs of an ablation share
-        └── PlanOptions   an ablation: also its tasks, its LMs and the temperature of the methods that don't learn
+    └── PlanOptions       what the runs of an ablation share: its tasks, its LMs, and how they are asked
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from pipeline.base.settings import (
     Positive,
     Price,
     Repairs,
-    Temperature,
     Temperatures,
     option,
 )
@@ -103,34 +101,29 @@ def _no_search(text: str) -> str:
     return text
 
 
-class LMConfig(Config):
-    """Settings of the LM and its requests."""
+class ServerConfig(Config):
+    """Which server has the LM, and what its answers may cost."""
 
     api_base: str | None = LM.option(None, "the address of an OpenAI-compatible server", "URL", resume="changed")
     max_tokens: Count = LM.option(
         4096, "maximum length of an answer, reasoning included; truncated answers are reported", "N"
     )
-    timeout: Positive = LM.option(
-        600.0, "seconds before a request without a whole reply is retried", "SECONDS", resume="changed"
-    )
-    batch_n: Count = LM.option(
-        1,
-        "completions per request, where the provider supports `n`: the prompt is then paid for once",
-        "N",
-        resume="changed",
-    )
-    context: Count | None = LM.option(
-        None,
-        "tokens of one request, prompt and answer; demonstrations that do not fit are left out, easiest first"
-        " (default: from the model's data, its server, or its first refusal)",
-        "N",
-    )
-    max_demos: Natural | None = LM.option(None, "maximum demonstrations in a prompt; the hardest are kept", "N")
     price: Price | None = LM.option(
         None,
         "dollars per million input and output tokens (default: as the model's data says)",
         "IN,OUT",
         resume="changed",
+    )
+
+
+class LMConfig(ServerConfig):
+    """Settings of the LM and its requests."""
+
+    context: Count | None = LM.option(
+        None,
+        "tokens of one request, prompt and answer; demonstrations that do not fit are left out, easiest first"
+        " (default: from the model's data, its server, or its first refusal)",
+        "N",
     )
 
 
@@ -178,9 +171,6 @@ class ClusterConfig(Config):
         resume="changed",
         check=cluster_address,
     )
-    cluster_timeout: Positive = SAMPLING.option(
-        10.0, "seconds to wait for the cluster's scheduler", "SECONDS", resume="changed"
-    )
 
 
 class SamplingConfig(ClusterConfig):
@@ -216,6 +206,7 @@ class LearningConfig(Config):
         " difficulty, the hardest first; `everything`; `random`. For each task its own: `coverage`, tasks that together"
         " have its structures. The control: `resample` shows no task, and samples unsolved tasks again until a limit",
     )
+    max_demos: Natural | None = SAMPLING.option(None, "maximum demonstrations in a prompt; the hardest are kept", "N")
     demo_tokens: Count | None = SAMPLING.option(
         None, "maximum size of the demonstrations in a prompt, in estimated tokens (default: unlimited)", "N"
     )
@@ -252,6 +243,15 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     tasks: Tasks = None
     lm: str = LM.option(
         EMBEDDED, "a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key", "MODEL"
+    )
+    timeout: Positive = LM.option(
+        600.0, "seconds before a request without a whole reply is retried", "SECONDS", resume="changed"
+    )
+    batch_n: Count = LM.option(
+        1,
+        "completions per request, where the provider supports `n`: the prompt is then paid for once",
+        "N",
+        resume="changed",
     )
     reflection_lm: str | None = TUNING.option(
         None, "the LM that writes instructions for `mipro`, `simba` and `gepa` (default: that of --lm)", "MODEL"
@@ -319,19 +319,11 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
     )
 
 
-class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig):
-    """The options that all runs of an ablation share."""
+class PlanOptions(ServerConfig, SamplingConfig, BudgetConfig):
+    """An ablation: its tasks, its LMs, and how they are asked; all else is as the paper has it."""
 
     language: LanguageName = None
-
-
-class PlanOptions(AblationConfig):
-    """The tasks and LMs of an ablation."""
-
     tasks: Tasks = None
     lm: tuple[str, ...] = LM.option(
         (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"
-    )
-    temperature: Temperature = SAMPLING.option(
-        0.7, "of the methods without learning; --temperatures is for the method that learns", "T"
     )

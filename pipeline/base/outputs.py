@@ -177,7 +177,6 @@ class VerifyOutput(ProgramVerdict, Output):
     """The verdict of `pipeline.verify TASK [IMPL]`."""
 
     command: Literal["verify"] = "verify"
-    cost: Mapping[str, Any] | None = Field(None, description="With `--cost`, the cost of a program that passes.")
 
 
 class BatchSummary(Part):

@@ -21,40 +21,29 @@ MAX_PRIMITIVES = 300
 _FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
 
 
-def draw(explained: Explained, path: Path) -> None:
-    """Draws the dataflow graph to a file that ends in `.svg`, `.png` or `.pdf`; edges have element type and dims.
-
-    Raises:
-        UsageError: Graphviz is not installed, `path` ends otherwise, the program is too large to be drawn, or the file
-            cannot be written.
-    """
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        raise UsageError(f"{path}: expected a file name that ends in .svg, .png or .pdf")
-    _draw(explained, None, path, "--graph")
-
-
 def draw_cost(priced: Priced, path: Path) -> None:
     """Draws the dataflow graph as SVG, with memory and time at each primitive, and queues at the edges.
 
     Raises:
         UsageError: Graphviz is not installed, the program is too large to be drawn, or the file cannot be written.
     """
-    _draw(Explained(priced.program, [*priced.types]), priced.cost, path, "--svg")
+    draw(Explained(priced.program, [*priced.types]), path, priced.cost)
 
 
-def _draw(explained: Explained, cost: Cost | None, path: Path, option: str) -> None:
+def draw(explained: Explained, path: Path, cost: Cost | None = None) -> None:
+    """As `draw_cost`, of any program, whose edges have element type and dims."""
     try:
         import pygraphviz
     except ImportError:
-        raise UsageError(f"{option} needs Graphviz: pip install 'adaptive-step[graph]'") from None
+        raise UsageError("--svg needs Graphviz: pip install 'adaptive-step[graph]'") from None
     if len(explained.program.nodes) > MAX_PRIMITIVES:
         found = f"{len(explained.program.nodes):,} primitives"
-        raise UsageError(f"{option}: expected a program of at most {MAX_PRIMITIVES} primitives, found {found}")
+        raise UsageError(f"--svg: expected a program of at most {MAX_PRIMITIVES} primitives, found {found}")
     graph = pygraphviz.AGraph(directed=True, rankdir="TB", fontname=_FONT, nodesep="0.4", ranksep="0.5")
     graph.node_attr.update(fontname=_FONT, fontsize="12", shape="box", style="filled,rounded", color="#555555")
     graph.edge_attr.update(fontname=_FONT, fontsize="10", color="#555555", fontcolor="#333333")
     _fill(graph, explained, cost)
-    picture: bytes = graph.draw(format="svg" if cost else path.suffix.removeprefix("."), prog="dot")
+    picture: bytes = graph.draw(format="svg", prog="dot")
     write_bytes(path, picture)
 
 

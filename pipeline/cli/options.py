@@ -6,7 +6,6 @@ A bad value ends the command with one line on stderr (exit code 2); the usage te
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -18,19 +17,9 @@ from pydantic.fields import FieldInfo
 
 from pipeline.base.errors import UsageError, print_message
 from pipeline.base.settings import Config, Option, flag, option
-from pipeline.record import store
 from pipeline.verification import sandbox
 from pipeline.verification.sandbox import SandboxOptions
 
-TrackingURI = Annotated[
-    str | None,
-    Option(
-        "the MLflow server that has the record of the runs (default: MLFLOW_TRACKING_URI, or a SQLite file in mlruns)",
-        metavar="URL",
-        check=store.checked_uri,
-    ),
-]
-"""Of every command that uses the record; see `Parser.given`."""
 Json = Annotated[bool, Option("print the result as one JSON object on stdout", flags=("--json",))]
 
 
@@ -79,15 +68,12 @@ class Parser(argparse.ArgumentParser):
     def given(self, argv: Sequence[str] | None) -> dict[str, Any]:
         """The options on the command line, by field; those that are not given are absent.
 
-        A `tracking_uri` is also set as MLFLOW_TRACKING_URI, which the processes that the command starts inherit. How
-        tasks' code is confined applies at once, and a message says what the system can't confine.
+        How tasks' code is confined applies at once, and a message says what the system can't confine.
 
         Raises:
             UsageError: The command line is not valid.
         """
         given = vars(self.parse_args(argv))
-        if "tracking_uri" in given:
-            os.environ["MLFLOW_TRACKING_URI"] = given["tracking_uri"]
         if SandboxOptions in self._models:
             options = {name: given.pop(name) for name in SandboxOptions.model_fields if name in given}
             if unconfined := sandbox.use(options):

@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
 from pipeline.base.files import read_bytes
 from pipeline.base.paths import TASKS, shown
@@ -43,12 +42,6 @@ class ProgramName(Config):
 
     task: str = option(..., "a task file, or a benchmark name such as gemm/1", "TASK", positional=True)
     impl: str | None = program_file()
-
-
-class ProgramArguments(ProgramName):
-    """A task, a program for it, and the floating type to compute in."""
-
-    dtype: FloatType = option("float64", "the floating type to compute in")
 
 
 def read_program(arguments: ProgramName, task: Task) -> str:

@@ -29,7 +29,7 @@ from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSetti
 from pipeline.verification.sandbox import current
 
 CONNECT_SECONDS = 10.0
-"""Seconds in which an address must answer as a scheduler, unless `--cluster-timeout` says otherwise."""
+"""Seconds in which an address must answer as a scheduler."""
 JOIN_SECONDS = 60.0
 """Seconds in which the first node must join, and every node answer."""
 ANSWER_SECONDS = 30.0
@@ -319,7 +319,7 @@ def open_workers(config: ClusterConfig, name: str) -> Iterator[Workers]:
     if address is None or address == NO_CLUSTER:
         yield LocalWorkers()
         return
-    with open_cluster(address, name, config.cluster_timeout) as cluster:
+    with open_cluster(address, name) as cluster:
         print_message(name, f"cluster {address}: {counted(cluster.nodes, 'node')}, {counted(cluster.count, 'worker')}")
         yield cluster
 

@@ -71,8 +71,6 @@ class Language(ABC):
             `near-misses/`, in which a program has the path of its task.
         version: Changes whenever a verdict may change; None: a digest of the package's code, see `registry.version`.
         preload: Modules that take long to import and that `judge` needs: workers find them imported.
-        limits: Fields of `pipeline.verification.limits.ProgramLimits` that `judge` keeps, such as `limit_steps`;
-            workers keep those of time, memory and characters for every language.
         guards: Whether `repaired` is implemented: `--guardian gated` and `compiler`.
     """
 
@@ -81,7 +79,6 @@ class Language(ABC):
     executes: bool = False
     folder: Path
     preload: Sequence[str] = ()
-    limits: Sequence[str] = ()
     guards: bool = False
 
     @property

@@ -181,7 +181,7 @@ class CompileJob:
                 temperatures=config.temperatures,
                 threads=config.threads or default_threads(config.lm, self.workers),
                 seed=config.seed,
-                budget=replace(budget(config, config.max_iterations), demo_tokens=config.demo_tokens),
+                budget=budget(config),
                 domain=replace(
                     language_domain(config.language, lambda task, text: metric.verdict(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),

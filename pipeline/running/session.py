@@ -123,10 +123,10 @@ def fitted(session: ProgramSession, tasks: Sequence[Task]) -> Fitted:
         notes.append(f"each task is shown its own choice of {many}")
         return Fitted(agent.bare(), "; ".join(filter(None, notes)), agent.pool, shown)
     with dspy.context(lm=session.lm, adapter=YAMLAdapter()):
-        fit: Any = trimmed(agent, examples(tasks), room, config.max_demos)
+        fit: Any = trimmed(agent, examples(tasks), room)
     most, kept = demo_count(agent), demo_count(fit)
     if kept < most:
-        cause = "--max-demos" if kept == config.max_demos else f"the context window of {config.context:,} tokens"
+        cause = f"the context window of {config.context:,} tokens"
         notes.append(f"{most - kept} of {most} demonstrations are left out, because of {cause}")
     return Fitted(fit, "; ".join(filter(None, notes)))
 
@@ -167,7 +167,7 @@ def takes_one(model: str) -> bool:
     return not is_embedded(model) and temperatures.takes_one(model)
 
 
-def open_lm(config: LMConfig, model: str, sampled: Sequence[float]) -> dspy.LM:
+def open_lm(config: RunConfig | ProgramConfig, model: str, sampled: Sequence[float]) -> dspy.LM:
     """The LM that the settings describe, found to answer at all temperatures `sampled`.
 
     Where its context window is small, the default limit of an answer is a quarter of it.
@@ -176,15 +176,14 @@ def open_lm(config: LMConfig, model: str, sampled: Sequence[float]) -> dspy.LM:
         LMUnavailable: The LM can't be used.
         UsageError: It refuses a temperature, or a setting contradicts another.
     """
-    choosing = getattr(config, "proposer", None) == "typed"
-    if choosing and config.batch_n > 1:
+    choosing = config.proposer == "typed"
+    timeout, batch = (config.timeout, config.batch_n) if isinstance(config, RunConfig) else (factory.TIMEOUT, 1)
+    if choosing and batch > 1:
         raise UsageError("--batch-n: `--proposer typed` asks for one line at a time; omit the option")
     longest, default = config.max_tokens, LMConfig.model_fields["max_tokens"].default
     if config.context is not None and longest == default:
         longest = min(default, max(1, config.context // 4))
-    lm = factory.make_lm(
-        model, config.api_base, max_tokens=longest, timeout=config.timeout, n=config.batch_n, temperatures=sampled
-    )
+    lm = factory.make_lm(model, config.api_base, max_tokens=longest, timeout=timeout, n=batch, temperatures=sampled)
     if choosing:
         factory.prepare_choosing(lm)
     if config.price is not None:
@@ -268,10 +267,12 @@ def default_threads(model: str, workers: Workers | None = None) -> int:
     return max(least, min(most, 4 * workers.count))
 
 
-def budget(config: RunConfig | ProgramConfig, iterations: int | None = None) -> Budget:
+def budget(config: RunConfig | ProgramConfig) -> Budget:
     """The limits on a run."""
-    limits = (config.max_tokens_total, config.max_usd, config.max_minutes)
-    return Budget(iterations, *limits, context=config.context, demos=config.max_demos)
+    limits = Budget(None, config.max_tokens_total, config.max_usd, config.max_minutes, context=config.context)
+    if isinstance(config, ProgramConfig):
+        return limits
+    return replace(limits, iterations=config.max_iterations, demos=config.max_demos, demo_tokens=config.demo_tokens)
 
 
 def fixed_program_domain(language: str | None = None) -> Domain:

@@ -245,10 +245,6 @@ def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -
     from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
     from step_runtime.verification.verify import Verdict
 
-    most = limits.limit_characters if limits else None
-    if most is not None and len(text) > most:
-        stage, message = language.stages[0], f"expected at most {most:,} characters, found {len(text):,}"
-        return Verdict(False, stage, (Diagnostic(stage, "length", message),))
     try:
         verdict = language.judge(task, text, limits)
         if not isinstance(verdict, Verdict):

@@ -36,27 +36,14 @@ PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
 _MUTANTS = 15
 """How many times as long as a verdict those on mutants may take, all together."""
-KEPT = ("limit_seconds", "limit_bytes", "limit_characters")
-"""Limits that workers keep for every language: of a verdict's time, of a process's memory, and of the text."""
 _GROUP = OptionGroup("limits of a program")
 
 
-def _limit(text: str, metavar: str = "N") -> Any:
-    """The field and the option of a limit; its default is that of `step_runtime.Limits`."""
-    return _GROUP.option(None, text, metavar)
-
-
 class ProgramLimits(Config):
-    """Limits of a program, as `step_runtime.Limits` has them; None leaves the language's default."""
+    """The limits of `step_runtime.Limits` that a user may raise; None leaves the language's default."""
 
-    limit_seconds: Positive | None = _limit("processor time of one run (default: 10)", "SECONDS")
-    limit_bytes: Count | None = _limit("bytes that its streams hold at a time (default: 1073741824)")
-    limit_numbers: Count | None = _limit("numbers that its streams carry, all together (default: 4294967296)")
-    limit_primitives: Count | None = _limit("primitives, after unrolling (default: 1000)")
-    limit_dims: Count | None = _limit("dims of one stream (default: 32)")
-    limit_steps: Count | None = _limit("steps of unrolling it (default: 100000)")
-    limit_characters: Count | None = _limit("characters of its source (default: 20000)")
-    limit_depth: Count | None = _limit("levels of nesting (default: 80)")
+    limit_seconds: Positive | None = _GROUP.option(None, "processor time of one run (default: 10)", "SECONDS")
+    limit_bytes: Count | None = _GROUP.option(None, "bytes that its streams hold at a time (default: 1073741824)", "N")
 
     def of_language(self) -> Limits:
         """The limits of the language with these in the place of its defaults."""

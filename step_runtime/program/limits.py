@@ -145,10 +145,10 @@ class Limits:
     seconds: float = 10.0
 
     def stated(self, name: str) -> str:
-        """A limit's value and how to raise it, for messages: the field, and the option of `pipeline.verify`."""
-        value = getattr(self, name)
-        figure = f"{value / 2**20:,.0f} MiB" if name == "bytes" else f"{value:,}"
-        return f"the limit is {figure} (Limits.{name}, --limit-{name})"
+        """A limit's value and how to raise it, for messages: the field, and the option of `pipeline.verify` if any."""
+        if name == "bytes":
+            return f"the limit is {self.bytes / 2**20:,.0f} MiB (Limits.bytes, --limit-bytes)"
+        return f"the limit is {getattr(self, name):,} (Limits.{name})"
 
 
 def check_size(

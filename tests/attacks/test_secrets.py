@@ -113,21 +113,20 @@ def test_user_and_password_of_a_tracking_server_are_found_nowhere(
     folders["server"].mkdir()
     monkeypatch.setattr(store, "MLRUNS", folders["runs"])
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "restored by the end of the test")
     monkeypatch.setattr(store, "time", SimpleNamespace(sleep=lambda seconds: None))
     answering_lm.use(answering_lm.Engine(), monkeypatch)
     options = ["--tasks", str(answering_lm.write_tasks(folders["tasks"])), "--optimizer", "none", "--samples", "2"]
     with tracking_server(folders["server"], empty_store) as port:
-        uri = f"http://{USER}:{PASSWORD}@127.0.0.1:{port}"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{USER}:{PASSWORD}@127.0.0.1:{port}")
         output = ["-o", str(tmp_path / "program.json"), "--json"]
-        assert run_command("compile", compile_.main, [*options, *output, "--tracking-uri", uri]) == 0
+        assert run_command("compile", compile_.main, [*options, *output]) == 0
         out, err = capsys.readouterr()
         run_id = json.loads(out)["run_id"]
-        assert run_command("report", report.main, [run_id, "-o", str(tmp_path / "report"), "--tracking-uri", uri]) == 0
-        assert run_command("ui", ui.main, ["--tracking-uri", uri]) == 0
+        assert run_command("report", report.main, [run_id, "-o", str(tmp_path / "report")]) == 0
+        assert run_command("ui", ui.main, []) == 0
         program = load_program(f"runs:/{run_id}/program")
         program.save(tmp_path / "loaded.json")
-    assert run_command("compile", compile_.main, [*options, "--tracking-uri", uri]) == 2
+    assert run_command("compile", compile_.main, options) == 2
     shown = out, err, *capsys.readouterr()
     assert "127.0.0.1" in shown[-1]
     found_nowhere(everything(tmp_path) | {f"shown {number}": text.encode() for number, text in enumerate(shown)})

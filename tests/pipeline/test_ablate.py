@@ -66,7 +66,7 @@ def test_an_interrupted_ablation_is_resumed_to_one_page_of_four_methods(
     ("argv", "reported"),
     [
         (["--lm", "a", "a"], "--lm: an LM is named twice"),
-        (["--temperature", "0.4,0.7"], "expected a single number from 0 to 2"),
+        (["--samples", "0"], "expected a whole number of 1 or more"),
         (["--tasks", "nowhere"], "nowhere: no such task"),
     ],
 )

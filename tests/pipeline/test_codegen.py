@@ -24,6 +24,7 @@ def test_the_script_goes_to_stdout_or_to_the_file_named(
     script = capsys.readouterr().out
     compile(script, "script", "exec")
     assert "def test_" in script and "fn=fn" in script
+    assert "import pipeline" not in script and "from pipeline" not in script, "it needs the language alone"
     assert run_command(codegen.NAME, codegen.main, [*files, "-o", str(tmp_path / "test_it.py")]) == 0
     assert ((tmp_path / "test_it.py").read_text(), capsys.readouterr().out) == (script, "")
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pipeline import cost, verify
+from pipeline import cost
 from pipeline.base.errors import run_command
 from tests.support.paths import PROJECT
 
@@ -122,16 +122,3 @@ def test_bad_options_end_in_one_line(argv: list[str], quoted: str, capsys: pytes
     assert run("norm/2", ORACLE, *argv) == 2
     err = capsys.readouterr().err
     assert quoted in err and err.count("\n") == 1
-
-
-def test_verify_shows_the_cost_of_a_program_that_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """After the verdict; a program that fails has none."""
-    assert run_command(verify.NAME, verify.main, ["norm/2", ORACLE, "--cost"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"{ORACLE}: passed\n\n") and "memory         68  bytes" in out
-    assert run_command(verify.NAME, verify.main, ["norm/2", ORACLE, "--cost", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cost"]["figures"]["memory"]["value"] == 68
-    path = tmp_path / "wrong.step"
-    path.write_text("return E0")
-    assert run_command(verify.NAME, verify.main, ["norm/2", str(path), "--cost", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["cost"] is None

@@ -245,13 +245,12 @@ def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
     """As it is the only one."""
     settings = action.Batch(Request(stress=True))
     with pytest.raises(UsageError, match=r"broken\.yaml:1"):
-        action.run_single(settings, action.resolve(["broken.yaml", "right.step"])[0], None)
+        action.run_single(settings, action.resolve(["broken.yaml", "right.step"])[0])
 
 
 def test_options_for_one_program_need_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("*.yaml", "--explain") == 2
-    assert run("*.yaml", "--cost") == 2
-    assert "--cost: shows one program; name one task" in capsys.readouterr().err
+    assert "--explain: shows one program; name one task" in capsys.readouterr().err
 
 
 WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml", line=2)

@@ -17,13 +17,13 @@ from optimizers.strategies.registry import SELECTIONS
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram
 from pipeline.base import choices
-from pipeline.base.config import AblationConfig, LMConfig, ProgramConfig, RunConfig, cluster_address, local_nodes
+from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig, cluster_address, local_nodes
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import Config, Option
 from pipeline.lms import factory
 
 CHANGEABLE = {
-    *("api_base", "timeout", "batch_n", "threads", "cluster", "cluster_timeout"),
+    *("api_base", "timeout", "batch_n", "threads", "cluster"),
     *("max_iterations", "max_tokens_total", "max_usd", "max_minutes", "register_as"),
     "price",
 }
@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     assert made.tasks is made.max_iterations is made.max_tokens_total is made.max_usd is made.max_minutes is None
 
 
-@pytest.mark.parametrize("model", [RunConfig, ProgramConfig, AblationConfig])
+@pytest.mark.parametrize("model", [RunConfig, ProgramConfig, PlanOptions])
 def test_every_field_has_an_option(model: type[Config]) -> None:
     """The field says it all: help text, group, and what a resumed run may change."""
     assert {name: Option.of(model, name) for name in model.names()}.keys() == model.model_fields.keys()
@@ -168,5 +168,5 @@ def test_every_guardian_and_proposer_makes_an_agent() -> None:
 
 def test_the_defaults_are_those_of_the_lms() -> None:
     """The factory's own, which other callers use."""
-    assert RunConfig(optimizer="none").lm == choices.EMBEDDED
-    assert (LMConfig().max_tokens, LMConfig().timeout) == (factory.MAX_TOKENS, factory.TIMEOUT)
+    made = config()
+    assert (made.lm, made.max_tokens, made.timeout) == (choices.EMBEDDED, factory.MAX_TOKENS, factory.TIMEOUT)

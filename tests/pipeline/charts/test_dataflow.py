@@ -35,24 +35,6 @@ def test_explain_shows_what_is_known_of_a_wrong_program(tmp_path: Path, capsys: 
     assert "E3  unknown" in err
 
 
-@pytest.mark.parametrize(("ending", "magic"), [("svg", b"<svg"), ("png", b"PNG"), ("pdf", b"%PDF")])
-def test_graph_draws_primitives_and_streams(tmp_path: Path, ending: str, magic: bytes) -> None:
-    """In the format that the file's ending says."""
-    path = tmp_path / f"g.{ending}"
-    assert main(["attn/2", ORACLE, "--graph", str(path)]) == 0
-    content = path.read_bytes()
-    assert magic in content
-    if ending == "svg":
-        assert b"Scan(fn=fn_expmaxdiff, b=1)" in content
-        assert b"E3: [fp32, fp32] [M, N]" in content
-
-
-def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
-    """The message names the endings that work."""
-    with pytest.raises(UsageError, match=r"ends in \.svg, \.png or \.pdf"):
-        main(["attn/2", ORACLE, "--graph", str(tmp_path / "g.txt")])
-
-
 def test_a_program_is_drawn_with_its_cost(tmp_path: Path) -> None:
     """Memory and time at the primitives, queues at the edges, and the critical path in another colour."""
     priced = TaskCosts(task("norm/2")).price(oracle("norm/2"))
@@ -76,5 +58,5 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_a_program_too_large_for_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Placing a thousand primitives takes Graphviz hours, in which nothing interrupts it."""
     monkeypatch.setattr("pipeline.charts.dataflow.MAX_PRIMITIVES", 2)
-    with pytest.raises(UsageError, match="--graph: expected a program of at most 2 primitives, found 9 primitives"):
-        main(["attn/2", ORACLE, "--graph", str(tmp_path / "g.svg")])
+    with pytest.raises(UsageError, match="--svg: expected a program of at most 2 primitives, found 9 primitives"):
+        draw_cost(TaskCosts(task("attn/2")).price(oracle("attn/2")), tmp_path / "g.svg")

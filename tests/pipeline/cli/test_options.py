@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.base.config import AblationConfig, ProgramConfig, RunConfig
+from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.cli.options import Parser
 
@@ -56,13 +56,13 @@ def test_a_bad_value_is_refused_in_one_line(
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("model", [RunConfig, ProgramConfig, AblationConfig])
+@pytest.mark.parametrize("model", [RunConfig, ProgramConfig, PlanOptions])
 def test_help_shows_every_field_with_its_default(
-    model: type[RunConfig | ProgramConfig | AblationConfig], capsys: pytest.CaptureFixture[str]
+    model: type[RunConfig | ProgramConfig | PlanOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Derived from the fields, so that no option lacks a text or states another default."""
     with pytest.raises(SystemExit):
         Parser("pipeline.example", "An example.", "", model).given(["--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert all(f"--{name.replace('_', '-')}" in text for name in model.model_fields)
-    assert all(f"(default: {shown})" in text for shown in ("4096", "600", "64", "0.4,0.7,1.0", "0"))
+    assert all(f"(default: {shown})" in text for shown in ("4096", "64", "0.4,0.7,1.0", "0"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.base.errors import UsageError
-from pipeline.cli.program_arguments import Item, ProgramArguments, names_many, read_program, resolve
+from pipeline.cli.program_arguments import Item, ProgramName, names_many, read_program, resolve
 from tests.support.scripted_runs import RIGHT, TASK, tasks
 
 OWN = tasks()[0]
@@ -18,9 +18,9 @@ def test_a_program_is_read_from_a_file_stdin_or_the_task(tmp_path: Path, monkeyp
     file.write_text(RIGHT)
     monkeypatch.setattr("sys.stdin", io.StringIO("return E0"))
     own = OWN.model_copy(update={"impl": "return 1"})
-    assert read_program(ProgramArguments(task="t", impl=str(file)), own) == RIGHT
-    assert read_program(ProgramArguments(task="t", impl="-"), own) == "return E0"
-    assert read_program(ProgramArguments(task="t"), own) == "return 1"
+    assert read_program(ProgramName(task="t", impl=str(file)), own) == RIGHT
+    assert read_program(ProgramName(task="t", impl="-"), own) == "return E0"
+    assert read_program(ProgramName(task="t"), own) == "return 1"
 
 
 def test_a_program_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_program_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) ->
     cases = {str(tmp_path / "no"): "No such file", str(binary): "not UTF-8 text", None: "this task has no `impl`"}
     for impl, message in cases.items():
         with pytest.raises(UsageError, match=message) as caught:
-            read_program(ProgramArguments(task="t", impl=impl), OWN)
+            read_program(ProgramName(task="t", impl=impl), OWN)
         assert "\n" not in str(caught.value)
 
 

@@ -113,7 +113,6 @@ def test_an_ablation_needs_its_methods(engine: Scripted, capsys: pytest.CaptureF
     [
         (verify, ["--exact"]),
         (verify, ["--mutants"]),
-        (verify, ["--graph", "p.svg"]),
         (verify, ["--dtype", "float32"]),
         (generate, []),
         (generate, ["--proposer", "search"]),

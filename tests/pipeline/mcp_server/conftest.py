@@ -36,7 +36,7 @@ def task_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(task_folder: Path) -> Iterator[MCPServer[Any]]:
-    with opened(Workspace(task_folder), ProgramLimits(limit_primitives=20), minutes=1.0) as served:
+    with opened(Workspace(task_folder), ProgramLimits(limit_bytes=2**20), minutes=1.0) as served:
         yield served
 
 

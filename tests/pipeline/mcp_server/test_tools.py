@@ -90,9 +90,8 @@ def test_cost_refuses_sizes_below_one(ask: Ask) -> None:
 
 
 def test_limits_are_the_users(ask: Ask) -> None:
-    """The server was started with a limit of 20 primitives, and no argument raises it."""
-    long = "".join(f"E{number + 1} = step.Identity().apply(E{number})\n" for number in range(30))
-    result = ask("call_tool", "verify", {"task": "double", "program": f"{long}return E30"})
+    """The server was started with a limit of one MiB, and no argument raises it."""
+    result = ask("call_tool", "verify", {"task": "double", "program": "return step.Repeat(n=1000000).apply(E0)"})
     assert result.structured_content["stage"] == "limits"
 
 

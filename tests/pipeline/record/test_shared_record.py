@@ -218,12 +218,12 @@ def test_a_full_artifact_store_ends_the_run_in_one_line(
 def test_the_commands_find_what_is_on_the_server(
     stack: Stack, whole: dict[str, str], tasks: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the option or the variable: report, UI, experience, and the program as an address of the run or the model."""
+    """Report, UI, experience, and the program as an address of the run or the model."""
     uri, run_id = stack.uri, whole["run"]
-    assert report.main([run_id, "-o", str(tmp_path / "report"), "--tracking-uri", uri]) == 0
+    assert report.main([run_id, "-o", str(tmp_path / "report")]) == 0
     assert (tmp_path / "report" / "index.html").stat().st_size > 10_000
     capsys.readouterr()
-    assert ui.main(["--tracking-uri", uri]) == 0
+    assert ui.main([]) == 0
     assert f"{uri}/#/experiments/" in capsys.readouterr().out
     experience = resume.load_experience(run_id, [])
     assert experience.solved == ("double", "triple")

@@ -9,7 +9,7 @@ from optimizers import MetricError
 from optimizers.errors import UnavailableError
 from pipeline import save_program
 from pipeline.agent.agent import Agent
-from pipeline.base.config import ProgramConfig
+from pipeline.base.config import ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.lms import factory
 from pipeline.running.session import (
@@ -57,7 +57,7 @@ def test_an_lm_that_computes_gets_two_requests_per_core() -> None:
 
 def test_limits_and_lm_settings_are_the_config_s(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a program that does not learn there is no limit on iterations."""
-    made = config(max_usd=2, max_minutes=3, batch_n=4, max_tokens=100)
+    made = RunConfig(optimizer="none", max_usd=2, max_minutes=3, batch_n=4, max_tokens=100)
     limits = budget(made)
     assert (limits.iterations, limits.tokens, limits.usd, limits.minutes) == (None, None, 2, 3)
     asked: dict[str, object] = {}
@@ -111,4 +111,4 @@ def test_lines_are_chosen_one_at_a_time_by_lms_that_choose() -> None:
     with pytest.raises(UsageError, match="--proposer typed: the embedded LM chooses no lines"):
         require_proposing("typed", "embedded/8")
     with pytest.raises(UsageError, match="--batch-n: `--proposer typed` asks for one line at a time"):
-        open_lm(config(proposer="typed", batch_n=2), "openai/m", [0.7])
+        open_lm(RunConfig(optimizer="none", proposer="typed", batch_n=2), "openai/m", [0.7])

@@ -99,11 +99,8 @@ def test_warnings_have_code_and_line(tmp_path: Path) -> None:
 def test_limits_are_those_of_the_request(tmp_path: Path) -> None:
     """A program beyond one fails; so does none by default."""
     path = write(tmp_path, TASK)
-    few = judge(Request(path=path, text=RIGHT, limits=ProgramLimits(limit_primitives=1)))
-    assert few.passed
-    twice = RIGHT.replace("return E1", "return step.Identity().apply(E1)")
-    assert judge(Request(path=path, text=twice)).passed
-    assert judge(Request(path=path, text=twice, limits=ProgramLimits(limit_primitives=1))).stage == "limits"
+    assert judge(Request(path=path, text=RIGHT)).passed
+    assert judge(Request(path=path, text=RIGHT, limits=ProgramLimits(limit_bytes=1))).stage == "limits"
 
 
 def test_what_a_call_wrote_over_its_note_is_not_a_note() -> None:
@@ -344,7 +341,7 @@ def test_the_command_verifies_by_names_of_the_languages_own_tasks(
 
 def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With its name and exit code 2, and so is a task that it can't read."""
-    for option in ("--explain", "--values", "--cost"):
+    for option in ("--explain", "--values", "--exact"):
         assert run("deep/minus", option) == 2
         assert f"{option}: the language `counter` does not offer this" in capsys.readouterr().err
     (data / "tasks/bad.yaml").write_text("goal: bad\nwant: two\n")
@@ -356,8 +353,6 @@ def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.
     ("word", "options", "code", "said"),
     [
         ("hang", ["--limit-seconds", "0.3"], 4, "time-limit: verification took longer than"),
-        ("up", ["--limit-characters", "1"], 1, "length: expected at most 1 characters, found 3"),
-        ("up", ["--limit-dims", "1"], 2, "--limit-dims: the language `counter` keeps no such limit"),
         ("nothing", [], 4, "internal: the language counter failed: TypeError: `judge` gave None, expected a Verdict"),
         ("silent", [], 4, "`judge` gave no diagnostic with a failure, expected one or more"),
         ("strings", [], 4, "`judge` gave the diagnostics ('strings',), expected `Diagnostic`s"),

@@ -55,9 +55,9 @@ def test_figure_and_limit_are_reported() -> None:
     message = "the program would hold 267,029 MiB at a time here; the limit is 1,024 MiB (Limits.bytes, --limit-bytes)"
     assert quoted == ("bytes", message)
     (quoted,) = refused("return step.Repeat(n=1000000000).apply(E0)", Limits())
-    assert quoted[0] == "numbers" and quoted[1].endswith("4,294,967,296 (Limits.numbers, --limit-numbers)")
+    assert quoted[0] == "numbers" and quoted[1].endswith("4,294,967,296 (Limits.numbers)")
     (quoted,) = refused("for i in range(40):\n    E0 = step.Promote(b=0).apply(E0)\nreturn E0", Limits())
-    assert quoted == ("dims", "a stream here has 33 dims; the limit is 32 (Limits.dims, --limit-dims)")
+    assert quoted == ("dims", "a stream here has 33 dims; the limit is 32 (Limits.dims)")
 
 
 def test_a_program_past_a_limit_is_never_run() -> None:
