@@ -80,7 +80,7 @@ class LineAdapter(YAMLAdapter):
             if len(choices) == 1:
                 text += f"{choices[0]}\n"
                 continue
-            one = _OneLine(prompt, text, [f"\n{choice}" for choice in choices], kind)
+            one = _OneLine(prompt, text, choices, kind)
             answer, place = one.asked(lm, lm_kwargs, signature, limited=not thinks)
             if place is None and not thinks and kind not in CONTINUING:
                 thinks = True
@@ -111,14 +111,22 @@ class LineAdapter(YAMLAdapter):
         return self._plain(task, str(demo["impl"]))
 
 
+def continued(text: str, lines: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The beginning of the answer that an LM continues, and its continuations: until each is no other one's."""
+    alike, endings = deciding([f"\n{line}" for line in lines])
+    written = text.rstrip("\n")
+    return (f"{_HEADING}\n{written}" if written else _HEADING) + alike, endings
+
+
 class _OneLine(YAMLAdapter):
     """Asks for one line of a program."""
 
-    def __init__(self, prompt: list[dict[str, Any]], text: str, choices: list[str], kind: ChoiceKind) -> None:
+    def __init__(self, prompt: list[dict[str, Any]], text: str, lines: Sequence[str], kind: ChoiceKind) -> None:
         super().__init__()
         self._prompt, self._text, self.kind = prompt, text.rstrip("\n"), kind
-        alike, self.choices = deciding(choices) if kind in CONTINUING else ("", tuple(choices))
-        self._begun = (f"{_HEADING}\n{self._text}" if self._text else _HEADING) + alike
+        self._begun, self.choices = continued(text, lines)
+        if kind not in CONTINUING:
+            self.choices = tuple(f"\n{line}" for line in lines)
 
     def asked(
         self, lm: Any, own: Mapping[str, Any], signature: type[dspy.Signature], *, limited: bool

@@ -1,0 +1,427 @@
+"""The exact chance that an LM, the lines' grammar, or both write a right program line by line: no samples, no noise.
+
+A state of a program is the set of streams that its lines make. `right_states` walks over all lines whose steps occur in
+a known right program, verifies every program at its end, and keeps the states that a right one can be reached from.
+Then for any chooser with chance q(line | state)
+
+    P(right) = P(start),  P(state) = sum over lines of q(line | state) P(state + line),  P(end) = 1
+
+over all orders of lines. It is a lower bound: right programs with other steps count as wrong.
+
+How to run: python -m benchmarks.assay states -o states.jsonl                   the states, once (some minutes)
+            python -m benchmarks.assay export states.jsonl -o choices.jsonl     what an LM has to score, once
+            python -m benchmarks.assay table states.jsonl [--scores scores.jsonl --choices choices.jsonl]
+
+A line of choices.jsonl is a request: `system`, `user` (demonstrations first, turns divided by ChatML's marks), the
+beginning `prefix` of the answer, and how it may go on, `choices`. A line of scores.jsonl is its answer: `id`, and
+`logprobs`, the sum of the log-probabilities of each choice's tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import combinations
+from math import exp, prod
+from pathlib import Path
+from typing import Any
+
+from benchmarks.learning import interval
+from pipeline.agent.agent import Agent
+from pipeline.base.paths import DATA
+from pipeline.languages import registry
+from pipeline.synthesis.precedents import precedent_of, relevance
+from signatures import LineAdapter
+from signatures.lines import continued
+from step_runtime.language.parser import parse
+from step_runtime.primitives import Accum, Copy, Map, Merge, Partition, Scan, Zip
+from step_runtime.tasks.reader import read_task
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import SolvedTask, Task
+from step_runtime.verification.verify import Verifier
+
+SETS = ("", "-extra", "-modern", "-field")
+STEP: Any = registry.find(None)
+TURN = "<|im_end|>\n<|im_start|>{}\n"
+Shown = tuple[str, ...]
+Row = dict[str, Any]
+
+
+def solved_tasks(kind: str) -> dict[str, SolvedTask]:
+    """The tasks of a set of the data that have an oracle, by name; outside the benchmark their set's comes first."""
+    folder, found = DATA / f"tasks{kind}", {}
+    for path in sorted(folder.rglob("*.yaml")):
+        name = str(path.relative_to(folder).with_suffix(""))
+        oracle = (DATA / f"oracles{kind}" / name).with_suffix(".step")
+        if oracle.exists():
+            known = f"{kind[1:]}/{name}" if kind else name
+            found[known] = SolvedTask(read_task(path, known).without_impl(), oracle.read_text())
+    return found
+
+
+# --- the states from which a right program can be reached -------------------------------------------------------------
+
+
+class RightStates:
+    """The states of one task, found from right programs, with at most `repeats` functions applied again."""
+
+    def __init__(self, task: Task, programs: Sequence[str], repeats: int, most: int) -> None:
+        self._task, self._repeats, self._left, self._scope = task, repeats, most, static_scope(task)
+        self._verifier, self._known = Verifier(task), dict[frozenset[object], bool]()
+        self._listed = cache(self._lines_after)
+        self._steps = frozenset[object]().union(*(self._terms(text)[1] for text in programs))
+        self._explore("")
+
+    @property
+    def whole(self) -> bool:
+        """Whether all states were walked."""
+        return self._left >= 0
+
+    def rows(self) -> list[Row]:
+        """The right states; for each of their lines the state that it leads to: -1 if wrong, -2 at the end."""
+        places: dict[frozenset[object], int] = {}
+        rows: list[Row] = []
+
+        def visit(text: str) -> int:
+            key = self._terms(text)[0]
+            if not self._known.get(key):
+                return -1
+            if _ended(text):
+                return -2
+            if key not in places:
+                places[key] = len(rows)
+                lines = self._listed(text)
+                row: Row = {"text": text, "lines": lines}
+                rows.append(row)
+                row["next"] = [visit(f"{text}{line}\n") for line in lines]
+            return places[key]
+
+        visit("")
+        return rows
+
+    def _lines_after(self, text: str) -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(STEP.next_lines(self._task, text, self._repeats)))
+        except ValueError:
+            return ()
+
+    def _explore(self, text: str) -> bool:
+        key, steps = self._terms(text)
+        if key not in self._known:
+            self._left -= 1
+            if not steps <= self._steps or self._left < 0:
+                return False
+            self._known[key] = False
+            if _ended(text):
+                fixed = STEP.repaired(self._task, text) or text
+                self._known[key] = bool(self._verifier.verify(fixed).passed)
+            else:
+                below = [self._explore(f"{text}{line}\n") for line in self._listed(text)]  # all of them
+                self._known[key] = any(below)
+        return self._known[key]
+
+    def _terms(self, text: str) -> tuple[frozenset[object], frozenset[object]]:
+        """What functions and routings make, exactly, whatever the order of lines; and without structure between."""
+        program, _ = parse(text, self._scope)
+        exact: dict[int, Any] = {number: (number,) for number in range(len(program.inputs))}
+        plain, made, steps = dict(exact), set[object](), set[object]()
+        for node in program.nodes:
+            own, rough = ([known[stream] for stream in node.inputs] for known in (exact, plain))
+            flat = tuple(part for term in rough for part in (term[1] if term[0] == "zip" else (term,)))
+            for place, out in enumerate(node.outputs):
+                exact[out] = own[0] if isinstance(node.op, Copy) else (repr(node.op), place, tuple(own))
+                if isinstance(node.op, Map | Accum | Scan | Merge):
+                    plain[out] = (type(node.op).__name__, node.op.fn.label), flat
+                    made.add(hash(exact[out]))
+                    steps.add(plain[out])
+                elif isinstance(node.op, Partition):
+                    plain[out] = "Partition", place, flat
+                else:
+                    plain[out] = ("zip", flat) if isinstance(node.op, Zip) else rough[0]
+        if program.results:
+            made.add(("return", *(hash(exact[stream]) for stream in program.results)))
+        return frozenset(made), frozenset(steps)
+
+
+def _ended(text: str) -> bool:
+    return text.rstrip().rpartition("\n")[2].startswith("return")
+
+
+def states(most: int, names: Sequence[str] = ()) -> Iterator[Row]:
+    """For each task and up to one repeat its right states, the start first; none where they weren't found."""
+    recorded: dict[str, list[str]] = {}
+    for line in (DATA.parent / "experiments/real-lms/samples.jsonl").read_text().splitlines():
+        sample = json.loads(line)
+        if sample["passed"]:
+            recorded.setdefault(sample["task"], []).append(sample["impl"])
+    for kind in SETS:
+        for name, solved in solved_tasks(kind).items():
+            for repeats in (0, 1) if name in (names or [name]) else ():
+                found = RightStates(solved.task, [solved.program, *recorded.get(name, [])], repeats, most)
+                yield {"task": name, "repeats": repeats, "whole": found.whole, "states": found.rows()}
+
+
+# --- what an LM has to score ------------------------------------------------------------------------------------------
+
+
+class Demonstrations:
+    """Which solved tasks each arm shows to a task, the most relevant last."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.solved = {name: each for kind in SETS for name, each in solved_tasks(kind).items()}
+        chances = {row["task"]: chance(row["states"], lambda state: [0.0] * len(state["lines"])) for row in rows}
+        known = sorted((each, name) for name, each in chances.items() if each and _set(name) == "benchmark")
+        self._hardest = [name for _, name in known]
+
+    def arms(self, name: str) -> dict[str, Shown]:
+        """By arm: nothing; two of other groups (of the benchmark), or of other sets; two of all others; hardest three.
+
+        None below a relevance of `LEAST`, except where an arm's name ends in `any`.
+        """
+        own, family = _set(name), _group(name)
+        inside = [each for each in self.solved if _set(each) == own and each != name]
+        others = [each for each in inside if _group(each) != family]
+        foreign = [each for each in self.solved if _set(each) != own and _group(each) != family]
+        beyond = others if own == "benchmark" else foreign
+        found = {"nothing": (), "groups": self.nearest(name, beyond), "others": self.nearest(name, [*inside, *foreign])}
+        if own == "benchmark":
+            found["others"] = self.nearest(name, inside)
+        found["hardest"] = tuple([each for each in self._hardest if each != name][:3])
+        found["groups any"] = self.nearest(name, beyond, 0.0)
+        return found
+
+    def asked(self, name: str) -> list[Shown]:
+        """What the arms show, and for a task of the benchmark what `nearest` may choose among five relevant ones."""
+        inside = [each for each in self.solved if _set(each) == "benchmark" != each != name]
+        among = self.nearest(name, inside, most=5) if _set(name) == "benchmark" else ()
+        return [*dict.fromkeys([*self.arms(name).values(), *((each,) for each in among), *combinations(among, 2)])]
+
+    def nearest(self, name: str, among: Iterable[str], least: float | None = None, most: int = 2) -> Shown:
+        """The most relevant of solved tasks, the most relevant last."""
+        least = LEAST if least is None else least
+        ranked = sorted(((self.relevance(each, name), each) for each in among), reverse=True)[:most]
+        return tuple(each for weight, each in reversed(ranked) if weight >= least)
+
+    @cache  # noqa: B019  it lives as long as the process
+    def relevance(self, shown: str, new: str) -> float:
+        """That of one task to another; 0 if its program is no plan."""
+        one, other = (precedent_of(self.solved[name]) for name in (shown, new))
+        return relevance(one.profile, other.profile) if one and other else 0.0
+
+
+LEAST = 0.4
+
+
+def _set(name: str) -> str:
+    return next((kind[1:] for kind in SETS[1:] if name.startswith(f"{kind[1:]}/")), "benchmark")
+
+
+def _group(name: str) -> str:
+    first, _, rest = name.partition("/")
+    return first if _set(name) == "benchmark" else rest.rstrip("_0123456789")
+
+
+class Requests:
+    """The requests of the typed proposer with the short prompt, without their seeds."""
+
+    def __init__(self, solved: Mapping[str, SolvedTask]) -> None:
+        self._solved = solved
+        self._signature = Agent("compiler", prompt="short", proposer="typed").proposer.predict.signature
+        self._adapter = LineAdapter(STEP.next_lines, STEP.as_lines)
+
+    @lru_cache(maxsize=4)  # noqa: B019
+    def _prompt(self, name: str, shown: Shown) -> list[dict[str, Any]]:
+        demos = [{"task": self._solved[other].task, "impl": self._solved[other].program} for other in shown]
+        return [*self._adapter.format(self._signature, demos, {"task": self._solved[name].task})]
+
+    def request(self, name: str, shown: Shown, text: str, lines: Sequence[str]) -> Row:
+        """What a model is asked that continues the last message."""
+        prefix, choices = continued(text, lines)
+        system, *turns = self._prompt(name, shown)
+        user = turns[0]["content"] + "".join(TURN.format(turn["role"]) + turn["content"] for turn in turns[1:])
+        return {"system": system["content"], "user": user, "prefix": prefix, "choices": choices}
+
+
+def choices(rows: Sequence[Row]) -> Iterator[Row]:
+    """A request for each task, distinct demonstrations and state that has several lines."""
+    demonstrations = Demonstrations(rows)
+    requests = Requests(demonstrations.solved)
+    by_task: dict[str, dict[str, dict[str, None]]] = {}
+    for row in rows:
+        for state in row["states"]:
+            by_task.setdefault(row["task"], {}).setdefault(state["text"], {}).update(dict.fromkeys(state["lines"]))
+    for name, texts in by_task.items():
+        for shown in demonstrations.asked(name):
+            for number, (text, lines) in enumerate(texts.items()):
+                if len(lines) > 1:
+                    request = requests.request(name, shown, text, [*lines])
+                    key = {"task": name, "shown": shown, "text": text, "lines": [*lines]}
+                    yield {"id": f"{name} {'+'.join(shown) or '-'} {number}", **request, **key}
+
+
+# --- chances ----------------------------------------------------------------------------------------------------------
+
+
+def chance(rows: Sequence[Row], weigh: Callable[[Row], Sequence[float]]) -> float:
+    """Of a right program; `weigh` gives the scores of a state's lines, natural logarithms up to a constant."""
+    known: dict[int, float] = {-1: 0.0, -2: 1.0}
+
+    def at(place: int) -> float:
+        if place not in known:
+            scores = weigh(rows[place])
+            shares = [exp(score - max(scores)) for score in scores]
+            known[place] = sum(share * at(to) for share, to in zip(shares, rows[place]["next"], strict=True))
+            known[place] /= sum(shares)
+        return known[place]
+
+    return at(0) if rows else 0.0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Who chooses the lines.
+
+    Attributes:
+        shown: The arm of demonstrations in the LM's prompt; None: no LM.
+        halving: What each refused sample of a task multiplies the LM's weight with.
+        again: The share of samples that admit a repeat, of which the assay has one.
+    """
+
+    shown: str | None = None
+    halving: float = 1.0
+    again: float = 0.5
+
+
+ARMS = {
+    "lines at random": Arm(),
+    "lines at random, no repeats": Arm(again=0.0),
+    "LM, nothing shown": Arm("nothing"),
+    "LM, two of other groups or sets": Arm("groups"),
+    "LM, two of other groups or sets, however relevant": Arm("groups any"),
+    "LM, two of all others": Arm("others"),
+    "LM, hardest three": Arm("hardest"),
+    "LM halved, nothing shown": Arm("nothing", 0.5),
+    "LM halved, two of other groups or sets": Arm("groups", 0.5),
+    "LM halved, two of all others": Arm("others", 0.5),
+}
+TEMPERATURE = 0.7
+SAMPLES = (1, 2, 4, 8)
+
+
+class Assay:
+    """The exact chances of the tasks that have right states."""
+
+    def __init__(self, rows: Sequence[Row], requests: Sequence[Row] = (), scores: Sequence[Row] = ()) -> None:
+        self.rows = {(row["task"], row["repeats"]): row["states"] for row in rows}
+        self.tasks = [*dict.fromkeys(row["task"] for row in rows if row["states"])]
+        self.demonstrations = Demonstrations(rows)
+        known = {row["id"]: row["logprobs"] for row in scores}
+        self._scores = {
+            (row["task"], tuple(row["shown"]), row["text"]): dict(zip(row["lines"], known[row["id"]], strict=True))
+            for row in requests
+            if row["id"] in known
+        }
+
+    def scored(self, arms: Iterable[Arm]) -> list[str]:
+        """The tasks of which every arm's lines are scored."""
+        return [name for name in self.tasks if all(self._is_scored(name, arm) for arm in arms)]
+
+    def chances(self, name: str, arm: Arm) -> list[float]:
+        """Of a task's samples 1 to 8, each after refusals only."""
+        by_weight: dict[float, float] = {}
+        weights = [arm.halving**refused for refused in range(max(SAMPLES))]
+        for weight in weights:
+            if weight not in by_weight:
+                none, one = (self._chance(name, repeats, arm, weight) for repeats in (0, 1))
+                by_weight[weight] = (1 - arm.again) * none + arm.again * one
+        return [by_weight[weight] for weight in weights]
+
+    def _shown(self, name: str, arm: Arm) -> Shown:
+        return self.demonstrations.arms(name)[arm.shown or "nothing"]
+
+    def _is_scored(self, name: str, arm: Arm) -> bool:
+        texts = [row["text"] for repeats in (0, 1) for row in self.rows[name, repeats] if len(row["lines"]) > 1]
+        return arm.shown is None or all((name, self._shown(name, arm), text) in self._scores for text in texts)
+
+    def _chance(self, name: str, repeats: int, arm: Arm, weight: float) -> float:
+        def weigh(row: Row) -> list[float]:
+            lines = row["lines"]
+            if arm.shown is None or len(lines) == 1:
+                return [0.0] * len(lines)
+            table = self._scores[name, self._shown(name, arm), row["text"]]
+            return [weight / TEMPERATURE * table[line] for line in lines]
+
+        return chance(self.rows[name, repeats], weigh)
+
+
+def solved(chances: Sequence[float], samples: int) -> float:
+    """The chance that one of the first samples is right."""
+    return 1 - prod(1 - each for each in chances[:samples])
+
+
+def table(assay: Assay, arms: Mapping[str, Arm], names: Sequence[str]) -> Iterator[str]:
+    """Means of pass@1 and solved tasks; the last columns: what an arm adds to the first at 1 and at 8 samples."""
+    yield f"| {len(names)} tasks | pass@1 | {' | '.join(f'@{k}' for k in SAMPLES)} | more @1 | more @8 |"
+    yield "|---" * (len(SAMPLES) + 4) + "|"
+    found = {label: [assay.chances(name, arm) for name in names] for label, arm in arms.items()}
+    base = next(iter(found.values()))
+    for label, each in found.items():
+        mean = sum(chances[0] for chances in each) / max(1, len(names))
+        columns = [f"{mean:.1%}", *(f"{sum(solved(chances, k) for chances in each):.1f}" for k in SAMPLES)]
+        for k in (SAMPLES[0], SAMPLES[-1]) if each and each is not base else ():
+            more = [solved(own, k) - solved(other, k) for own, other in zip(each, base, strict=True)]
+            low, high = (bound * len(names) for bound in interval(more))
+            columns.append(f"{sum(more):+.1f} [{low:+.1f}, {high:+.1f}]")
+        yield f"| {label} | {' | '.join(columns)} |"
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def show(assay: Assay, options: argparse.Namespace) -> None:
+    """Prints the tables."""
+    arms = {label: arm for label, arm in ARMS.items() if options.scores or arm.shown is None}
+    names = [name for name in assay.scored(arms.values()) if options.set in (_set(name), "all")]
+    print("\n".join(table(assay, arms, names)))
+    for name in names if options.by_task else ():
+        print(name, *(f"{assay.chances(name, arm)[0]:.3f}" for arm in arms.values()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes files, or prints tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    walked = commands.add_parser("states")
+    walked.add_argument("tasks", nargs="*", help="names; all by default")
+    walked.add_argument("--most", type=int, default=1500, help="states walked for a task")
+    exported = commands.add_parser("export")
+    exported.add_argument("states", type=Path)
+    for each in (walked, exported):
+        each.add_argument("-o", "--output", type=Path, required=True)
+    tabled = commands.add_parser("table")
+    tabled.add_argument("states", type=Path)
+    tabled.add_argument("--choices", type=Path)
+    tabled.add_argument("--scores", type=Path)
+    tabled.add_argument("--set", choices=["benchmark", *(kind[1:] for kind in SETS[1:]), "all"], default="benchmark")
+    tabled.add_argument("--by-task", action="store_true", help="each task's chance in one sample")
+    options = parser.parse_args(arguments)
+    if options.command == "table":
+        with_lm = (read(options.choices), read(options.scores)) if options.scores else ()
+        show(Assay(read(options.states), *with_lm), options)
+        return 0
+    rows = states(options.most, options.tasks) if options.command == "states" else choices(read(options.states))
+    with options.output.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
