@@ -31,7 +31,7 @@ from optimizers.domain import Domain
 from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
-from optimizers.observer import Observer, evaluate_events
+from optimizers.observer import Observer
 from optimizers.progress import ProgressBar, watched
 from optimizers.run import Run, choose_demos, hold_out, learn, start
 from optimizers.sampling import Sampler, Sampling
@@ -82,6 +82,7 @@ class Options:
     failure_score: Finite | None = None
     stop_at_score: Finite | None = None
     display_progress: bool | None = None
+    stop_after: Any = None
     sampling: Sampling = field(init=False)
     limits: Budget = field(init=False)
 
@@ -96,7 +97,7 @@ class Options:
         selection = make_selection(self.selection, self.granularity)
         if isinstance(selection, Resample) and not limits.limited:
             raise ValueError("selection: `resample` ends at a limit only; give a budget, such as Budget(iterations=5)")
-        sampling = Sampling(self.num_samples, self.temperatures, threads, self.seed)
+        sampling = Sampling(self.num_samples, self.temperatures, threads, self.seed, self.stop_after)
         made = {"sampling": sampling, "domain": domain, "selection": selection, "limits": limits}
         for name, value in made.items():
             object.__setattr__(self, name, value)
@@ -134,6 +135,8 @@ class AdaptiveFewShot(Teleprompter):
             share of an iteration.
         failure_score: The score of such a sample, as in `dspy.Evaluate`; None: it is in no success rate.
         stop_at_score: Percentage of solved tasks at which the run ends before its strategy does.
+        stop_after: Right answers to a task at a temperature after which an iteration samples it there no further, 2 or
+            more; None: it takes all `num_samples`.
         display_progress: Whether to show a progress bar; None: in a terminal and in a notebook.
 
     Raises:
@@ -151,9 +154,9 @@ class AdaptiveFewShot(Teleprompter):
 
     def get_params(self) -> dict[str, Any]:
         """The settings as scalars, for trackers; those that are unset are omitted."""
-        options, own = self._options, ("num_samples", "granularity", "seed", "trace_calls", "max_demos", "max_errors")
-        named: dict[str, Any] = {name: getattr(options, name) for name in own}
-        named |= {"failure_score": options.failure_score, "stop_at_score": options.stop_at_score}
+        options = self._options
+        own = ("num_samples", "granularity", "seed", "trace_calls", "max_demos", "max_errors", "failure_score")
+        named: dict[str, Any] = {name: getattr(options, name) for name in (*own, "stop_at_score", "stop_after")}
         named |= {f"budget_{each.name}": getattr(options.budget, each.name, None) for each in fields(Budget)}
         named |= {
             "metric": getattr(options.metric, "__name__", type(options.metric).__name__),
@@ -214,21 +217,19 @@ class AdaptiveFewShot(Teleprompter):
         checked_lms(student)
         tasks, options = self._tasks(trainset, "trainset"), self._options
         validation = list(self._tasks(valset, "valset").values()) if valset else []
-        with evaluate_events(options.metric, {key: task.example for key, task in tasks.items()}) as events:
-            shown = watched() if options.display_progress is None else options.display_progress
-            observers = [*options.observers, *events, *([ProgressBar()] if shown else [])]
-            run = self._run(student, tasks, resume, observers)
-            state = self._state(run, tasks, experience)
-            try:
-                return self._compiled(state, run, validation)
-            except RunStopped as stop:
-                cause = stop.cause or stop
-                _fail(state, run, cause, stop.stopped, stop.message)
-                raise cause from cause.__cause__
-            except BaseException as error:
-                stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                _fail(state, run, error, stopped, one_line(error))
-                raise
+        shown = watched() if options.display_progress is None else options.display_progress
+        run = self._run(student, tasks, resume, [*options.observers, *([ProgressBar()] if shown else [])])
+        state = self._state(run, tasks, experience)
+        try:
+            return self._compiled(state, run, validation)
+        except RunStopped as stop:
+            cause = stop.cause or stop
+            _fail(state, run, cause, stop.stopped, stop.message)
+            raise cause from cause.__cause__
+        except BaseException as error:
+            stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            _fail(state, run, error, stopped, one_line(error))
+            raise
 
     async def acompile(self, student: dspy.Module, **arguments: Any) -> dspy.Module:
         """As `compile`, without holding up the event loop: in a thread, with the settings of `dspy.context`.

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb
+
+
+def counted(passed: Sequence[bool], stop_after: int | None = None) -> tuple[int, int]:
+    """Right samples and samples, of samples in order, from which pass@k is unbiased.
+
+    Where sampling ends at the `stop_after`-th right sample, that one does not count (inverse sampling, Haldane 1945),
+    nor do those behind it, which were in flight.
+    """
+    places = [place for place, right in enumerate(passed) if right]
+    if stop_after is None or len(places) < stop_after:
+        return len(places), len(passed)
+    return stop_after - 1, places[stop_after - 1]
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

@@ -10,7 +10,9 @@ counts in no figure of the run's tasks but tokens; its answer is a demonstration
 from __future__ import annotations
 
 import logging
+import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -252,7 +254,8 @@ def _sample(
     loop = SamplingLoop(run.sampler, run.spending, take, state.unanswered, left, partial(run.tell, "in_flight"), worked)
     taught = run.fitter.names if run.domain.traced_demos and index >= 0 else ()
     try:
-        jobs = run.sampler.jobs(index, tasks)
+        all_jobs = run.sampler.jobs(index, tasks)
+        jobs = (job for job in all_jobs if not counts.enough(job[0].task.index, job[0].temperature))
         stop = loop.run(run.program, jobs, counts, total, taught, shown.own_programs)
     finally:
         state.attempts.arrange(before, counts.places)
@@ -280,7 +283,11 @@ def _earned(
         task, correct, refused = by_index[number], list[Attempt](), complete
         program = shown.own_programs.get(task.key, run.program)
         nearest: tuple[tuple[float, float, int], Mapping[str, Any]] | None = None
+        right, most = Counter[float](), run.sampler.sampling.stop_after or math.inf
         for attempt in attempts:  # of which most are wrong, and not kept in memory
+            if right[attempt.temperature] >= most:  # it was in flight, and may not have been in another run
+                continue
+            right[attempt.temperature] += attempt.passed
             refused &= attempt.too_long
             if attempt.passed:
                 correct.append(attempt)

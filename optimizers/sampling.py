@@ -57,6 +57,8 @@ class Sampling:
         temperatures: Sampling temperatures.
         threads: Samples in flight at a time.
         seed: Determines, together with a sample's place in the run, the seed that the LM gets.
+        stop_after: Right answers to a task at a temperature after which an iteration samples no further ones; None: it
+            takes all samples. Those in flight are in the record, and in no success rate (`pass_at_k.counted`).
 
     Raises:
         TypeError: An argument is not a whole number, or temperatures are not a sequence of numbers.
@@ -67,6 +69,7 @@ class Sampling:
     temperatures: Temperatures = (0.4, 0.7, 1.0)
     threads: Annotated[int, Field(ge=1)] = 8
     seed: int = 0
+    stop_after: Annotated[int, Field(ge=2)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

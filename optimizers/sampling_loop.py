@@ -30,6 +30,7 @@ from optimizers.errors import MetricError, RunStopped, SampleError, TemperatureE
 from optimizers.experience import TaskCount
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.observer import BaseObserver, InFlight, Observer
+from optimizers.pass_at_k import counted
 from optimizers.requests import DeadlineReached, is_transient
 from optimizers.sampling import FATAL, Job, Sampler, SampleResult, Sampling
 from optimizers.temperatures import ONLY, refused
@@ -65,22 +66,20 @@ class IterationCounts:
         self.seconds = self.metric_seconds = 0.0
         self._sampling = sampling
         self._temperatures = {temperature: place for place, temperature in enumerate(sampling.temperatures)}
-        self._scored: Counter[tuple[int, float]] = Counter()
-        self._passed: Counter[tuple[int, float]] = Counter()
+        self._scored: dict[tuple[int, float], dict[int, bool]] = {}
         self._ledger = Ledger()
         self._spent: dict[int, TokenCount] = {}
 
     def add(self, attempt: Attempt) -> None:
         """Counts one sample."""
-        key = attempt.task, attempt.temperature
         of_task = attempt.task * len(self._temperatures) + self._temperatures[attempt.temperature]
         self.places.append(of_task * self._sampling.num_samples + attempt.sample)
         self.failures += attempt.failed
         self.unknown += attempt.unknown
         self.seconds += attempt.seconds
         self.metric_seconds += attempt.metric_seconds
-        self._scored[key] += attempt.scored
-        self._passed[key] += attempt.passed
+        if attempt.scored:
+            self._scored.setdefault((attempt.task, attempt.temperature), {})[attempt.sample] = attempt.passed
         self._ledger.merge(attempt.tokens)
         own = (count for name, count in attempt.tokens.items() if name != JUDGE)
         self._spent[attempt.task] = TokenCount.sum((self.spent(attempt.task), *own))
@@ -101,12 +100,20 @@ class IterationCounts:
 
     def counts(self, task: TaskExample) -> list[TaskCount]:
         """A task's counts at every temperature; unscored attempts count in neither number."""
-        keys = [(task.index, temperature) for temperature in self._temperatures]
-        return [TaskCount(task.key, key[1], self._passed[key], self._scored[key]) for key in keys]
+        found = {temperature: self._scored.get((task.index, temperature), {}) for temperature in self._temperatures}
+        return [
+            TaskCount(task.key, temperature, *counted([own[place] for place in sorted(own)], self._sampling.stop_after))
+            for temperature, own in found.items()
+        ]
 
     def scored_at(self, temperature: float) -> int:
         """Number of scored samples at a temperature, of all tasks together."""
-        return sum(count for (_, at), count in self._scored.items() if at == temperature)
+        return sum(len(own) for (_, at), own in self._scored.items() if at == temperature)
+
+    def enough(self, task: int, temperature: float) -> bool:
+        """Whether the task with this index has its right answers at a temperature, and is sampled there no further."""
+        own, most = self._scored.get((task, temperature), {}), self._sampling.stop_after
+        return most is not None and sum(own.copy().values()) >= most
 
     def pooled(self, task: TaskExample) -> tuple[int, int]:
         """A task's correct and scored samples at all temperatures together."""

@@ -43,11 +43,13 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     price = Price(*config.price) if config.price else _own_price(config.lm)
     agent = new_agent(config)
     prompts = [_prompt_tokens(agent, task) for task in request.tasks]
-    samples = config.samples * len(config.temperatures)
-    paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)
+    temperatures, fewest = len(config.temperatures), min(config.samples, config.stop_after or config.samples)
+    paid, samples = math.ceil(fewest / config.batch_n) * temperatures, config.samples * temperatures
     search = _search(request, agent, prompts)
     runs = paid * len(prompts) + search.least
-    least = _bounds(runs, runs * sum(prompts) // len(prompts), samples * len(prompts) + search.least, price)
+    least = _bounds(
+        runs, runs * sum(prompts) // len(prompts), fewest * temperatures * len(prompts) + search.least, price
+    )
     passes, calls = _passes(config, least, len(prompts)), _calls(config)
     longest = max(prompts) + _demonstrations(config, request.tasks)
     if (context := config.context or _own_context(config)) is not None:

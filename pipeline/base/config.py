@@ -40,6 +40,7 @@ from pipeline.base.settings import (
     Positive,
     Price,
     Repairs,
+    Several,
     Temperatures,
     option,
 )
@@ -283,6 +284,9 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "time limit of --teacher for one task", "X")
 
+    stop_after: Several | None = SAMPLING.option(
+        None, "sample a task no further in a pass once it has K right answers at a temperature (default: never)", "K"
+    )
     split: bool = SAMPLING.option(
         False,
         "sample sub-tasks of unsolved tasks too, and solve a task by composing their programs (`adaptive` only)",

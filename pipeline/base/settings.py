@@ -88,6 +88,7 @@ def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 Count = Annotated[int, Field(ge=1), _expecting("a whole number of 1 or more")]
+Several = Annotated[int, Field(ge=2), _expecting("a whole number of 2 or more")]
 Natural = Annotated[int, Field(ge=0), _expecting("a whole number of 0 or more")]
 Repairs = Annotated[int, Field(ge=0, le=MOST_REPAIRS), _expecting(f"a whole number from 0 to {MOST_REPAIRS}")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _expecting("a number greater than 0")]

@@ -37,7 +37,6 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         "pass_at_k": tables.pass_at_k(runs),
         "pass_at_k_iterations": tables.pass_at_k_by_iteration(runs),
         "tasks_iterations": tables.tasks_by_iteration(runs),
-        "demonstrations": tables.demonstrations(runs),
         "outcomes": tables.outcomes(runs),
         "table1_diversity": tables.diversity(runs),
         "table2_classes": tables.scores(runs, "class"),
@@ -48,7 +47,6 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
     pictures = _draw(runs, written["outcomes"], folder)
     shown = {
         "overview": _overview(written["runs"]),
-        "demonstrations": written["demonstrations"],
         "outcomes": written["outcomes"],
         "diversity": written["table1_diversity"],
         "classes": tables.class_layout(runs),

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from optimizers import Attempt, TaskCount, pass_at_k
+from optimizers.pass_at_k import counted
 from pipeline.agent.classes import task_class
 from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry
@@ -53,33 +53,33 @@ class Diversity:
     overall: float | None
 
 
-def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
-    """Each task's count at its best temperature, the first of equals, in an iteration's attempts.
+def counts_of(attempts: Iterable[Attempt], stop_after: int | None = None) -> dict[str, list[TaskCount]]:
+    """Each task's counts by temperature in an iteration's attempts, the best one first, the first of equals.
 
-    Attempts are in the algorithm's order; tasks without a scored one are omitted.
+    Attempts are in the algorithm's order; tasks without a scored one are omitted. `stop_after` is as for a run.
     """
-    results: dict[tuple[str, float], list[bool]] = {}
+    results: dict[str, dict[float, list[bool]]] = {}
     for attempt in attempts:
         if attempt.scored:
-            results.setdefault((attempt.task_key, attempt.temperature), []).append(attempt.passed)
-    best: dict[str, TaskCount] = {}
-    for (key, temperature), passed in results.items():
-        count = TaskCount(key, temperature, sum(passed), len(passed))
-        if key not in best or _rate(count) > _rate(best[key]):
-            best[key] = count
-    return best
+            results.setdefault(attempt.task_key, {}).setdefault(attempt.temperature, []).append(attempt.passed)
+    found = {
+        key: [TaskCount(key, temperature, *counted(passed, stop_after)) for temperature, passed in own.items()]
+        for key, own in results.items()
+    }
+    return {key: sorted(own, key=lambda count: -count.successes / count.samples) for key, own in found.items()}
 
 
-def pooled_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
-    """Each task's count over all temperatures together in an iteration's attempts; it names the best temperature.
+def best_counts(attempts: Iterable[Attempt], stop_after: int | None = None) -> dict[str, TaskCount]:
+    """Each task's count at its best temperature."""
+    return {key: best for key, (best, *_) in counts_of(attempts, stop_after).items()}
 
-    Attempts are in the algorithm's order; tasks without a scored one are omitted.
-    """
-    scored = [attempt for attempt in attempts if attempt.scored]
-    samples = Counter(attempt.task_key for attempt in scored)
-    right = Counter(attempt.task_key for attempt in scored if attempt.passed)
-    best = best_counts(scored)
-    return {key: replace(best[key], successes=right[key], samples=count) for key, count in samples.items()}
+
+def pooled_counts(attempts: Iterable[Attempt], stop_after: int | None = None) -> dict[str, TaskCount]:
+    """Each task's count over all temperatures together; it names the best temperature."""
+    return {
+        key: replace(own[0], successes=sum(c.successes for c in own), samples=sum(c.samples for c in own))
+        for key, own in counts_of(attempts, stop_after).items()
+    }
 
 
 def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
@@ -153,7 +153,3 @@ def answer(attempt: Attempt) -> str | None:
 def answer_text(attempt: Attempt) -> str:
     """The program, or the text, of an attempt with an answer."""
     return str(answer(attempt))
-
-
-def _rate(count: TaskCount) -> float:
-    return count.successes / count.samples

@@ -34,7 +34,6 @@ from pipeline.record.attempts import read_folder
 from pipeline.record.resume import ID_PREFIX, all_runs, matches
 from pipeline.record.run_tree import nested_runs
 from pipeline.reporting import pass_rates
-from step_runtime.tasks import yaml_format
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -60,7 +59,6 @@ class Iteration:
 
     Attributes:
         solved: Names of the tasks solved here for the first time.
-        demos: Names of the tasks that its prompt shows as demonstrations, in the order of the prompt.
         prompt_per_task: Input tokens since the start of the run, averaged over all its tasks (paper, Figure 7, x-axis),
             those of an optimizer before the first iteration included.
     """
@@ -71,7 +69,6 @@ class Iteration:
     solved: tuple[str, ...]
     score: pass_rates.Score
     prompt_per_task: float
-    demos: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> TokenCount:
@@ -124,12 +121,17 @@ class RecordedRun:
         """The name of its language; None for the default."""
         return self.params.get("language")
 
+    @property
+    def stop_after(self) -> int | None:
+        """As the run's own."""
+        return _stop_after(self.params)
+
     @cached_property
     def pooled(self) -> Mapping[str, TaskCount]:
         """As `counts`, but over all temperatures together, except for tasks that an earlier run had solved."""
         pooled = dict(self.counts)
         for iteration in self.iterations:
-            own = pass_rates.pooled_counts(iteration.attempts) if iteration.solved else {}
+            own = pass_rates.pooled_counts(iteration.attempts, self.stop_after) if iteration.solved else {}
             pooled |= {name: own[name] for name in iteration.solved}
         return pooled
 
@@ -185,6 +187,7 @@ def replay(
     names: Sequence[str],
     inherited: Mapping[str, TaskCount],
     overhead: TokenCount = NO_TOKENS,
+    stop_after: int | None = None,
 ) -> tuple[tuple[Iteration, ...], dict[str, TaskCount]]:
     """The iterations, and the counts of the tasks that are solved at the end.
 
@@ -194,7 +197,7 @@ def replay(
     counts, iterations = dict(inherited), []
     prompt = overhead.input
     for index in sorted(attempts):
-        best = pass_rates.best_counts(attempts[index])
+        best = pass_rates.best_counts(attempts[index], stop_after)
         solved = {name: c for name, c in best.items() if c.successes and name not in counts}
         counts |= solved
         prompt += sum(count.input for attempt in attempts[index] for count in attempt.tokens.values())
@@ -264,7 +267,6 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         tasks = _tasks(folder / "tasks", language)
         solutions = _tasks(folder / "solutions", language)
         inherited = _inherited(folder / "experience.json", tasks, attempts.values())
-        demos = _demonstrations(folder / "iterations")
     if not attempts or not tasks:
         return None
     for nested in nested_runs(client, run.info.experiment_id, run_id).values():
@@ -272,7 +274,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
             labels[int(nested.data.params["iteration"]) - 1] = nested.data.params["label"]
     names = pass_rates.in_group_order(tasks)
     samples = Counter((a.iteration, a.task_key, a.temperature) for each in attempts.values() for a in each if a.scored)
-    iterations, counts = replay(attempts, labels, names, inherited, before)
+    iterations, counts = replay(attempts, labels, names, inherited, before, _stop_after(run.data.params))
     programs = {name: task.impl for name, task in solutions.items() if task.impl}
     return RecordedRun(
         run_id=run_id,
@@ -282,12 +284,17 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         started=datetime.fromtimestamp(run.info.start_time / 1000, UTC),
         params=run.data.params,
         tasks={name: tasks[name] for name in names},
-        iterations=tuple(replace(it, demos=demos.get(it.index, ())) for it in iterations),
+        iterations=iterations,
         counts=counts,
         programs={name: programs.get(name) or _shortest(name, iterations) for name in names if name in counts},
         samples=max(samples.values(), default=0),
         overhead=overhead,
     )
+
+
+def _stop_after(params: Mapping[str, str]) -> int | None:
+    given = params.get("stop_after", "")
+    return int(given) if given.isdecimal() else None
 
 
 def _attempts(folder: Path, temperatures: str) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
@@ -309,17 +316,6 @@ def _attempts(folder: Path, temperatures: str) -> tuple[dict[int, list[Attempt]]
     for each in attempts.values():
         each.sort(key=lambda attempt: (attempt.task, places.get(attempt.temperature, len(places))))
     return attempts, labels
-
-
-def _demonstrations(folder: Path) -> dict[int, tuple[str, ...]]:
-    """The tasks that each iteration shows, by its index, from the beginning of the files of its demonstrations."""
-    shown = {}
-    for path in folder.glob("*/demonstrations.yaml"):
-        beginning, _, _ = path.read_text("utf-8").partition("\npredictors:")
-        _, content = yaml_format.load(beginning, str(path.relative_to(folder.parent)))
-        names = (content or {}).get("tasks") or ()
-        shown[int(path.parent.name.partition("_")[0]) - 1] = tuple(map(str, names))
-    return shown
 
 
 def _tasks(folder: Path, language: str | None) -> dict[str, Task]:

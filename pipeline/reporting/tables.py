@@ -144,22 +144,6 @@ def tasks_by_iteration(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
     return counts.loc[best, [*place, "correct", "samples", "temperature"]]
 
 
-def demonstrations(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
-    """The demonstrations of each iteration, and how they differ from those of the iteration before."""
-    rows = []
-    for run in recorded:
-        before: tuple[str, ...] = ()
-        for it in run.iterations:
-            added, dropped = [n for n in it.demos if n not in before], [n for n in before if n not in it.demos]
-            rows.append({
-                "run": run.label, "iteration": title(it.index, it.label), "added": ", ".join(added) or None,
-                "dropped": ", ".join(dropped) or None, "kept": len(it.demos) - len(added),
-                "demonstrations": len(it.demos), "newly solved": len(it.solved),
-            })  # fmt: skip
-            before = it.demos
-    return of(rows)
-
-
 def outcomes(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
     """The answers of each iteration by outcome: right, or the stage at which they fail, and those not judged."""
     found = frame(recorded)

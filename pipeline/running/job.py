@@ -181,6 +181,7 @@ class CompileJob:
                 temperatures=config.temperatures,
                 threads=config.threads or default_threads(config.lm, self.workers),
                 seed=config.seed,
+                stop_after=config.stop_after,
                 budget=budget(config),
                 domain=replace(
                     language_domain(config.language, lambda task, text: metric.verdict(task, text).passed),

@@ -48,16 +48,6 @@ def test_tables_2_and_4_are_laid_out_as_in_the_paper(run_read: RecordedRun) -> N
     assert [*groups.iloc[1, 2:5]] == [1, 0.5, 0.5]
 
 
-def test_changes_of_demonstrations_are_between_neighboring_iterations(run_read: RecordedRun) -> None:
-    """Added, dropped and kept, each compared with the iteration before."""
-    rows_of = tables.demonstrations([run_read]).to_dict("records")
-    assert [row["added"] for row in rows_of][:2] == [None, "easy/0"]
-    for row, before, it in zip(rows_of[1:], run_read.iterations[:-1], run_read.iterations[1:], strict=True):
-        assert row["demonstrations"] == len(it.demos)
-        assert row["kept"] == len(set(it.demos) & set(before.demos))
-    assert run_read.iterations[1].demos == ("easy/0",)
-
-
 def test_outcomes_of_an_iteration_sum_up_to_its_answers(run_read: RecordedRun) -> None:
     """The stage called run and the column of runs are two columns."""
     table = tables.outcomes([run_read])
