@@ -53,7 +53,6 @@ class VerifyOptions(Config):
     exact: bool = option(
         False, "prove in exact arithmetic that each passing program equals the reference at the tested sizes"
     )
-    mutants: bool = option(False, "list surviving mutants and, for each, a task change that kills it")
     no_stress: bool = option(False, "skip stress testing, which runs passing programs and the reference in float32")
     as_json: Json = False
     strict: bool = option(False, "treat warnings as failures")
@@ -82,7 +81,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         explain=options.explain,
         values=options.values,
         exact=options.exact,
-        mutants=options.mutants,
         limits=ProgramLimits.of(given),
     )
     settings = action.Batch(asked, options.strict, options.retry_unknown, options.junit)
@@ -108,7 +106,7 @@ def _require_offers(options: VerifyOptions) -> None:
     """Raises `UsageError` for an option that the language does not serve."""
     if options.language is None:
         return
-    for name in ("explain", "values", "exact", "mutants", "dtype"):
+    for name in ("explain", "values", "exact", "dtype"):
         if name in options.model_fields_set:
             step_only(options.language, flag(name))
 

@@ -54,9 +54,7 @@ class Batch:
             ModuleNotFoundError: A package that they need is not installed.
         """
         require(*_NEEDED)
-        asked = self.asked
-        wanted = {"exact": asked.exact, "mutants": asked.mutants}
-        return checking_pool(min(programs, cores()), self._limits, asked.language, **wanted)
+        return checking_pool(min(programs, cores()), self._limits, self.asked.language, exact=self.asked.exact)
 
     @property
     def _limits(self) -> ProgramLimits:
@@ -185,8 +183,7 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
     warned = f"  ({counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""
     if verdict.passed:
         exact = f"  exact: {verdict.exact.answer}" if verdict.exact else ""
-        mutants = f"  mutants: {verdict.mutants.score:.1%} killed" if verdict.mutants else ""
-        return f"passed    {label}{exact}{mutants}{warned}"
+        return f"passed    {label}{exact}{warned}"
     # Of a program that passes but for strict warnings, these are the reason.
     reasons = verdict.diagnostics or verdict.warnings
     codes = ", ".join(dict.fromkeys(finding.code for finding in reasons))

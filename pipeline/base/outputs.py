@@ -124,26 +124,6 @@ class ExactFinding(Part):
     steps: tuple[str, ...] = Field((), description="A proof in a few lines, at its first set of sizes.")
 
 
-class SurvivingMutant(Part):
-    """A mutant that passes, and is not proved to be the same function."""
-
-    kind: str
-    text: str
-    change: str = Field(description="To the task, that kills it; empty where nothing that was tried does.")
-    reason: str = Field(description="Its error there, or the reason that no proof makes it the same function.")
-
-
-class MutationFigures(Part):
-    """What became of the mutants of a program that passes."""
-
-    score: float = Field(description="The share of killed mutants, of those not proved to be the same function.")
-    killed: int
-    same: int = Field(description="Mutants proved to be the same function.")
-    unknown: int
-    left: int = Field(description="Mutants that were not judged.")
-    survivors: tuple[SurvivingMutant, ...]
-
-
 class ProgramVerdict(Part):
     """The verdict on one program."""
 
@@ -162,7 +142,6 @@ class ProgramVerdict(Part):
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
     exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
-    mutants: MutationFigures | None = Field(None, description="With `--mutants` and if it passes, their outcome.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
     feedback: str = Field("", description="The verdict for people and LMs, as the command prints it.")
     streams: str = Field("", description="With `--explain`, every stream with its element type and dims.")

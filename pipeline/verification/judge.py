@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.outputs import ExactFinding, Finding, MutationFigures, ProgramVerdict, Severity, SurvivingMutant
+from pipeline.base.outputs import ExactFinding, Finding, ProgramVerdict, Severity
 from pipeline.languages import registry
 from pipeline.verification import notes
 from pipeline.verification.limits import ProgramLimits, lost_at_message
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
     from step_runtime.verification.exact.proof import ExactVerdict
     from step_runtime.verification.held_out import HeldOut, HeldOutTask
-    from step_runtime.verification.mutation import MutationScore
     from step_runtime.verification.verify import Verdict, Verifier
 
 LOST_BEFORE = "lost-before"
@@ -60,7 +59,6 @@ class Request:
         explain: Whether to describe every stream.
         values: Whether to say where wrong values part from the reference's.
         exact: Whether a program that passes is compared with the reference in exact arithmetic too.
-        mutants: Whether the mutants of a program that passes are judged too.
     """
 
     task: str = ""
@@ -75,7 +73,6 @@ class Request:
     explain: bool = False
     values: bool = False
     exact: bool = False
-    mutants: bool = False
     limits: ProgramLimits | None = None
 
     def unusable(self, message: str, seconds: float = 0.0) -> ProgramVerdict:
@@ -215,10 +212,6 @@ def _verified(request: Request, source: str, text: str) -> ProgramVerdict:
     found = _described(request, source, text, verdict, table)
     if further and request.exact:
         found = _with_exact(found, _proved(wide, text))
-    if further and request.mutants:
-        from step_runtime.verification.mutation import mutation_score
-
-        found = _with_mutants(found, mutation_score(text, wide, _held_out_task(name, statement, 0)))
     if request.values and verdict.stage == "value" and (values := verifier.explain_values(text)) is not None:
         found = found.model_copy(update={"values": values, "feedback": f"{found.feedback}\n\n{values}"})
     return found
@@ -339,14 +332,6 @@ def _with_exact(found: ProgramVerdict, proof: ExactVerdict | None) -> ProgramVer
     return found.model_copy(
         update={"exact": exact, "warnings": warned, "feedback": f"{found.feedback}\n{proof.render()}"}
     )
-
-
-def _with_mutants(found: ProgramVerdict, score: MutationScore) -> ProgramVerdict:
-    """The verdict with what became of the program's mutants."""
-    survivors = tuple(SurvivingMutant(**dataclasses.asdict(each)) for each in score.survivors)
-    counts = {name: getattr(score, name) for name in ("killed", "same", "unknown", "left", "score")}
-    mutants = MutationFigures(**counts, survivors=survivors)
-    return found.model_copy(update={"mutants": mutants, "feedback": f"{found.feedback}\n{score.render()}"})
 
 
 def hold_out(task: str, statement: str, text: str, seed: int) -> HeldOut:

@@ -34,8 +34,6 @@ PRELOAD = ("pipeline.verification.preload", "pipeline.verification.judge")
 """What a worker finds imported."""
 PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
-_MUTANTS = 15
-"""How many times as long as a verdict those on mutants may take, all together."""
 _GROUP = OptionGroup("limits of a program")
 
 
@@ -101,11 +99,11 @@ def verification_pool(
 
 
 def checking_pool(
-    workers: int, limits: ProgramLimits, language: str | None = None, *, exact: bool = False, mutants: bool = False
+    workers: int, limits: ProgramLimits, language: str | None = None, *, exact: bool = False
 ) -> WorkerPool:
     """Processes to judge in a language, with room for runs that use up their limits; with `exact` they prove.
 
-    With `mutants` they prove, too, and a call takes minutes. A language other than STeP leaves the limits of time and
+    A language other than STeP leaves the limits of time and
     memory to the processes.
     """
     room: dict[str, Any] = {}
@@ -113,8 +111,8 @@ def checking_pool(
         room["seconds"] = limits.limit_seconds if language else max(SECONDS, 2 * limits.limit_seconds)
     if limits.limit_bytes is not None:
         room["memory"] = limits.limit_bytes if language else max(MEMORY, 4 * limits.limit_bytes)
-    if exact or mutants:
-        room["seconds"] = room.get("seconds", SECONDS) + SECONDS * (_MUTANTS if mutants else 1)
+    if exact:
+        room["seconds"] = room.get("seconds", SECONDS) + SECONDS
         return proving_settings(language=language, **room).start(workers)
     return verification_pool(workers, language=language, **room)
 

@@ -10,8 +10,7 @@ gc.disable()
 import step_runtime  # noqa: E402
 import step_runtime.verification.doubts  # noqa: E402
 import step_runtime.verification.explain  # noqa: E402
-import step_runtime.verification.held_out  # noqa: E402
-import step_runtime.verification.mutation  # noqa: E402, F401
+import step_runtime.verification.held_out  # noqa: E402, F401
 
 gc.freeze()
 gc.enable()

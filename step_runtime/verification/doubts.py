@@ -1,6 +1,6 @@
 """What makes a task's verdicts doubtful: its code is run, and what a wrong program would pass by is named.
 
-References that a constant or a simpler one matches, random ones, functions that fail or read inputs whole, data that
+References that a constant matches, random ones, functions that fail or read inputs whole, data that
 does not vary, dims that are equal or of one size, and folds of which one end does not count.
 """
 
@@ -11,12 +11,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torch.overrides import TorchFunctionMode
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
 from step_runtime.base.functions import Fn
@@ -65,7 +63,6 @@ def doubts(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
     if not doubted and not random:
         yield from _unread(task, tried[0])
         yield from _unvaried_data(task, tried)
-        yield from _simpler_references(tried)
         yield from _negligible_ends(task, tried)
 
 
@@ -269,12 +266,6 @@ def _named(spec: FnSpec) -> set[str]:
     }
 
 
-_DROPPED = frozenset(
-    {"abs", "absolute", "relu", "relu_", "relu6", "leaky_relu", "elu", "clamp", "clamp_", "clamp_min", "clamp_max",
-     "clip", "hardtanh", "nan_to_num"}
-)  # fmt: skip
-"""Functions that leave the numbers of a part of their domain as they are."""
-
 _BOOLEAN = frozenset(
     {"gt", "lt", "ge", "le", "eq", "ne", "greater", "less", "greater_equal", "less_equal", "isnan", "isinf", "isfinite",
      "logical_and", "logical_or", "logical_not", "isclose", "bool"}
@@ -285,48 +276,6 @@ UNSTRESSED = "unstressed-input"
 
 _MOST_SAMPLES = 20
 """Samples that have to agree before data counts as unvaried: few values are possible where data is small."""
-
-
-class _Without(TorchFunctionMode):
-    """Calls of one function return its argument; `called` has all functions of `_DROPPED` that were called."""
-
-    def __init__(self, dropped: str = "") -> None:
-        super().__init__()
-        self._dropped = dropped
-        self.called: set[str] = set()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs the function, unless it is dropped."""
-        name = getattr(func, "__name__", "")
-        if name in _DROPPED:
-            self.called.add(name)
-        if name and name == self._dropped and args:
-            return args[0]
-        return func(*args, **(kwargs or {}))
-
-
-def _simpler_references(instances: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
-    """The functions that a reference could do without on the inputs sampled, so that a program may too."""
-    first = instances[0]
-    first.sample_inputs(0)
-    with _Without() as seen:
-        first.reference()
-    for name in sorted(seen.called):
-        cases = [(instance, seed) for instance in instances for seed in range(_SAMPLES)]
-        if all(_agrees_without(name, instance, seed) for instance, seed in cases):
-            message = f"the reference is the same without its {name} on the task's inputs: a program without it passes"
-            yield TaskWarning("simpler-reference", message, ("outputs",))
-
-
-def _agrees_without(name: str, instance: TaskInstance, seed: int) -> bool:
-    instance.sample_inputs(seed)
-    whole = instance.reference()
-    try:
-        with _Without(name):
-            simpler = instance.reference()
-    except TaskCodeError:
-        return False
-    return all(map(_agree, whole, simpler))
 
 
 def _agree(one: Data, other: Data) -> bool:
@@ -399,15 +348,27 @@ def _other(data: Tensor, axes: int) -> Tensor:
 
 
 def _fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
-    """The stream dims that have one size in every set; what only elements have, such as the number of experts, may."""
+    """The dims of streams and their Buffers, and the symbols of code alone, that have one size in every set.
+
+    What Multihots have, the number of experts, may: programs name each of them; so may what only parameters have.
+    """
     streams = (*task.input_types, *task.output_types)
-    used = {symbol.name for stream in streams for dim in stream.shape for symbol in dim.free_symbols}
-    for name in sorted(used):
-        if len({sizes[name] for sizes in sets}) == 1:
-            message = (
-                f"{name} is {sets[0][name]} at every set of sizes: a program that is right for this size only passes"
-            )
+    used = {symbol.name for stream in streams for dim in _all_dims(stream) for symbol in dim.free_symbols}
+    types = [*(stream.dtype for stream in streams), *(dtype for pair in task.fn_types for dtype in pair)]
+    elements = [getattr(element, "elem", element) for dtype in types for element in components_of(dtype)]
+    used -= {each.name for one in elements if isinstance(one, Multihot) for each in one.length.free_symbols}
+    typed = {symbol.name for dims in declared_shapes(task) for dim in dims for symbol in dim.value.free_symbols}
+    for name in sorted(used | (task.used_symbols - typed)):
+        if name in sets[0] and len({sizes[name] for sizes in sets}) == 1:
+            where = "" if name in used else ", and no stream has it"
+            fixed = f"{name} is {sets[0][name]} at every set of sizes{where}"
+            message = f"{fixed}: a program that is right for this size only passes"
             yield TaskWarning("fixed-dim", message, ("sizes", name))
+
+
+def _all_dims(stream: StreamType) -> tuple[Dim, ...]:
+    """The dims of a stream, and those of its Buffers."""
+    return (*stream.shape, *(dim for element in components_of(stream.dtype) for dim in _buffered(element)))
 
 
 def _boolean_functions(task: Task) -> Iterator[TaskWarning]:

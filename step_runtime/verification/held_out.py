@@ -7,7 +7,6 @@ seeds that are drawn anew, on stress inputs, and compared in exact arithmetic.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,16 +25,14 @@ from step_runtime.tasks.sizes import KINDS, held_out_sets
 from step_runtime.tasks.task import Task
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.instance import TaskInstance
-from step_runtime.verification.stress import TIES
 from step_runtime.verification.verify import SEEDS, Verifier
 
 Answer = Literal["passed", "failed", "unknown"]
 
 ANOTHER_INPUT, STRESS, EXACT = "another input", "stress inputs", "exact arithmetic"
 """Where a program may fail, beside held-out sizes."""
-_FALLS = ("stress-value", "stress-run")
+_FALLS = ("stress-value", "stress-run", "stress-undefined", "stress-sizes")
 """Stress findings after which a program falls; the others say how precisely it computes what is right."""
-_TAKES = re.compile(r"\b(arg\w+|topk|m?sort|unique|kthvalue|median|mode|max|min|cummax|cummin)\b")
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 
 
@@ -76,15 +73,6 @@ class _AtItsSizes(Verifier):
 
     def _beyond(self, *_: object) -> list[Diagnostic]:
         return []
-
-
-def _falls(found: Diagnostic, task: Task) -> bool:
-    """Whether a stress finding shows another function, whatever a proof says: of ties, it says nothing.
-
-    Which of equal numbers is taken is left to an operator of the reference that takes one, and else to none.
-    """
-    takes = any(_TAKES.search(code) for output in task.outputs for code in output.data_transform)
-    return found.code == "stress-undefined" or (TIES in found.details and not takes)
 
 
 class HeldOutTask:
@@ -161,15 +149,14 @@ class HeldOutTask:
     def _beyond_values(self, text: str) -> HeldOut:
         """On stress inputs, and in exact arithmetic at the smallest sizes."""
         stressed = tuple(self._own.stress(text))
-        fallen = [each for each in stressed if each.code in _FALLS and TIES not in each.details]
+        fallen = [each for each in stressed if each.code in _FALLS]
         proof = None if fallen else self._smallest.exact(text)
         if proof is not None and proof.answer == "different":
             message = f"differs from the reference in exact arithmetic: {proof.reason}"
             found = Diagnostic("value", "exact-different", message, None, proof.sizes)
             return HeldOut("failed", (found,), stressed, proof, EXACT)
-        fallen = fallen or [each for each in stressed if _falls(each, self._task)]
         if fallen:
-            return HeldOut("failed", tuple(fallen[:1]), (), proof, STRESS)
+            return HeldOut("failed", tuple(fallen[:1]), found_at=STRESS)
         return HeldOut("passed", (), stressed, proof)
 
     def _verifier(self, task: Task) -> Verifier:

@@ -40,7 +40,7 @@ from step_runtime.language.parser import Source, evaluate, read
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.program.printer import print_primitive
 from step_runtime.tasks.scope import Scope
-from step_runtime.tasks.sizes import further_sets
+from step_runtime.tasks.sizes import completed, further_sets, step, varying
 from step_runtime.tasks.task import Task
 from step_runtime.verification.changes import Changes
 from step_runtime.verification.check import Checked, check_program, infer_types
@@ -49,7 +49,7 @@ from step_runtime.verification.exact.proof import ExactVerdict, Prover
 from step_runtime.verification.explain import explain_values
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
-from step_runtime.verification.stress import Case, stress
+from step_runtime.verification.stress import Case, Stress
 from step_runtime.verification.task_costs import over_limits
 
 SEEDS = (0, 1)
@@ -60,6 +60,8 @@ _DRAWN = 2
 """Sets of sizes drawn for a program: of two dims of 24 sizes each, a formula meets the second at both in 1 of 576."""
 _CHANGES = 32
 """Sets of sizes at which a program is tried because it changes there."""
+_MOST_NUMBERS = 2**20
+"""Numbers that the streams of a program carry at large sizes; a 64th of that in the task's tensors."""
 _COLLECTED = 2**19
 """Numbers of a task's tensors from which they are collected when they are dropped: instances are part of cycles."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
@@ -310,14 +312,49 @@ class Verifier:
         return [] if checked.found else self._stress(source, checked)
 
     def _stress(self, source: Source, checked: Checked) -> list[Diagnostic]:
-        wide = self._instances[0]
         with _TORCH:
             self._input = "stress"
-            narrow = TaskInstance(self.task, self.task.size_sets()[0], dtype=torch.float32)
-            program, _ = evaluate(source, narrow.scope, self.limits)
-            types, _ = infer_types(program, narrow.scope)
-            cases = Case(checked.program, checked.types, wide), Case(program, types, narrow)
-            return stress(*cases, self.limits)
+            inputs = self._stress_inputs
+            program, _ = evaluate(source, inputs.narrow.scope, self.limits)
+            types, _ = infer_types(program, inputs.narrow.scope)
+            cases = Case(checked.program, checked.types, inputs.wide), Case(program, types, inputs.narrow)
+            return [*inputs.findings(*cases, self.limits), *self._at_large_sizes(source)]
+
+    def _at_large_sizes(self, source: Source) -> Iterator[Diagnostic]:
+        """The first difference where one dim is large, within a second of processor time a size; none beyond that."""
+        limits = self.limits
+        self.limits = replace(limits, seconds=min(1.0, limits.seconds), numbers=min(_MOST_NUMBERS, limits.numbers))
+        try:
+            for place, checked in zip(self._large, self._checked(source, self._large), strict=False):
+                found = checked.found[:1] or [*filter(None, [self._result([place], [checked], self._seeds[:1])])]
+                if found and found[0].stage != "limits" and found[0].code not in (*UNKNOWN, "task-function"):
+                    details = (*found[0].details, *([f"at {place.place}"] if checked.found else []), _BEYOND)
+                    yield replace(found[0], stage="stress", code="stress-sizes", details=details)
+                    return
+        finally:
+            self.limits = limits
+
+    @cached_property
+    def _large(self) -> list[TaskInstance]:
+        """The task with one dim beyond the sizes that programs slice by, and the others small."""
+        start, own, found = time.process_time(), self._instances[0], list[TaskInstance]()
+        own.reference()
+        spent, changes = time.process_time() - start, Changes(self.task, own.sizes)
+        for name in varying(self.task):
+            for beyond in (128, 64):
+                size = step(self.task, name) * (beyond // step(self.task, name) + 1)
+                sizes = completed(self.task, {name: size})
+                # A reference that loops over pairs takes the square of its time.
+                if sizes and changes.numbers(sizes) < _MOST_NUMBERS / 64 and spent * (size / own.sizes[name]) ** 2 < 1:
+                    found += self._defined(iter([sizes]))
+                    break
+        return found
+
+    @cached_property
+    def _stress_inputs(self) -> Stress:
+        before_run = self._before_run and self._announce
+        narrow = TaskInstance(self.task, self.task.size_sets()[0], dtype=torch.float32, before_run=before_run)
+        return Stress(self._instances[0], narrow)
 
     def _over_limits(self, checked: Sequence[Checked]) -> list[Diagnostic]:
         """What a program costs beyond the task's limits, at the first set of sizes where it does."""

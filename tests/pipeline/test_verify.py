@@ -20,8 +20,6 @@ from pipeline.actions.verify_programs import findings, summarize, summary_line, 
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
 from pipeline.verification.judge import Request
-from step_runtime.tasks.task import dump_task
-from tests.support.overfits import PLANTED
 from tests.support.scripted_runs import RIGHT, TASK
 
 
@@ -153,21 +151,6 @@ def test_files_that_are_not_there_or_not_text(
         err = capsys.readouterr().err
         assert reported in err
         assert err.count("\n") == 1
-
-
-def test_mutants_that_survive_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the change to the task that kills them, in words and in JSON; of several programs, with the score alone."""
-    overfit = PLANTED["sign"]
-    task, program, wrong = tmp_path / "sign.yaml", tmp_path / "p.step", tmp_path / "wrong.step"
-    task.write_text(dump_task(overfit.task))
-    wrong.write_text("return E0")
-    program.write_text(overfit.right)
-    assert run(str(task), str(program), "--mutants", "--json") == 0
-    found = json.loads(capsys.readouterr().out)["mutants"]
-    changes = {each["change"] for each in found["survivors"]}
-    assert any(change.startswith("`stress: true`") for change in changes) and 0.9 < found["score"] < 1
-    assert run(str(task), str(program), str(task), str(wrong), "--mutants") == 1
-    assert f"mutants: {found['score']:.1%} killed" in capsys.readouterr().out
 
 
 def test_exact_says_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

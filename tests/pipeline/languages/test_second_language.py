@@ -112,7 +112,6 @@ def test_an_ablation_needs_its_methods(engine: Scripted, capsys: pytest.CaptureF
     ("command", "options"),
     [
         (verify, ["--exact"]),
-        (verify, ["--mutants"]),
         (verify, ["--dtype", "float32"]),
         (generate, []),
         (generate, ["--proposer", "search"]),

@@ -187,19 +187,6 @@ def codes(folder: Path, **fields: str) -> list[str]:
     return [each.code for each in loaded(folder, TASK.format(**{**GOOD, **fields}))]
 
 
-@pytest.mark.parametrize("function", ["abs()", "clamp(min=0)", "relu()", "clamp(-5, 5)"])
-def test_a_function_that_changes_nothing_is_named(function: str, tmp_path: Path) -> None:
-    """As none of the numbers sampled are in the part of its domain where it would."""
-    reference = f"input_data['E0'].{function} * 2"
-    assert codes(tmp_path, input="data_gen: torch.rand", reference=reference) == ["simpler-reference"]
-
-
-def test_a_function_that_matters_is_not(tmp_path: Path) -> None:
-    """Negative numbers tell it."""
-    assert codes(tmp_path, reference="input_data['E0'].abs() * 2") == []
-    assert codes(tmp_path, reference="torch.nn.functional.relu(input_data['E0'])") == []
-
-
 def test_a_stream_dim_of_one_size_is_named(tmp_path: Path) -> None:
     """Each of them."""
     assert codes(tmp_path, more="sizes: {N: 3}") == ["fixed-dim"]
