@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
-from math import exp, prod
+from math import exp, log, prod
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,18 @@ class Demonstrations:
         found["groups any"] = self.nearest(name, beyond, 0.0)
         return found
 
+    def pool(self, name: str, arm: str) -> list[str]:
+        """What teaches the grammar of an arm."""
+        own = _set(name)
+        if arm == "nothing":
+            return []
+        if arm == "benchmark":
+            return [each for each in self.solved if _set(each) == arm and each != name]
+        if own == "benchmark":
+            same = arm == "others"
+            return [e for e in self.solved if _set(e) == own and e != name and (same or _group(e) != _group(name))]
+        return [e for e in self.solved if e != name and (arm == "others" or _set(e) != own)]
+
     def asked(self, name: str) -> list[Shown]:
         """What the arms show, and for a task of the benchmark what `nearest` may choose among five relevant ones."""
         inside = [each for each in self.solved if _set(each) == "benchmark" != each != name]
@@ -287,11 +299,13 @@ class Arm:
 
     Attributes:
         shown: The arm of demonstrations in the LM's prompt; None: no LM.
+        prior: The pool of solved tasks that teach the grammar of lines; None: no grammar.
         halving: What each refused sample of a task multiplies the LM's weight with.
         again: The share of samples that admit a repeat, of which the assay has one.
     """
 
     shown: str | None = None
+    prior: str | None = None
     halving: float = 1.0
     again: float = 0.5
 
@@ -299,14 +313,25 @@ class Arm:
 ARMS = {
     "lines at random": Arm(),
     "lines at random, no repeats": Arm(again=0.0),
+    "grammar, nothing": Arm(prior="nothing"),
+    "grammar, other groups or sets": Arm(prior="groups"),
+    "grammar, the benchmark": Arm(prior="benchmark"),
+    "grammar, all others": Arm(prior="others"),
+    "grammar, all others, no repeats": Arm(prior="others", again=0.0),
     "LM, nothing shown": Arm("nothing"),
     "LM, two of other groups or sets": Arm("groups"),
     "LM, two of other groups or sets, however relevant": Arm("groups any"),
     "LM, two of all others": Arm("others"),
     "LM, hardest three": Arm("hardest"),
-    "LM halved, nothing shown": Arm("nothing", 0.5),
-    "LM halved, two of other groups or sets": Arm("groups", 0.5),
-    "LM halved, two of all others": Arm("others", 0.5),
+    "LM x grammar, nothing": Arm("nothing", "nothing"),
+    "LM x grammar, other groups or sets": Arm("groups", "groups"),
+    "LM x grammar, all others": Arm("others", "others"),
+    "LM halved, nothing": Arm("nothing", halving=0.5),
+    "LM halved, two of other groups or sets": Arm("groups", halving=0.5),
+    "LM halved x grammar, nothing": Arm("nothing", "nothing", 0.5),
+    "LM halved x grammar, other groups or sets": Arm("groups", "groups", 0.5),
+    "LM halved x grammar, all others": Arm("others", "others", 0.5),
+    "LM halved x grammar, all others, no repeats": Arm("others", "others", 0.5, 0.0),
 }
 TEMPERATURE = 0.7
 SAMPLES = (1, 2, 4, 8)
@@ -340,6 +365,16 @@ class Assay:
                 by_weight[weight] = (1 - arm.again) * none + arm.again * one
         return [by_weight[weight] for weight in weights]
 
+    @cache  # noqa: B019
+    def bits(self, name: str, text: str, lines: tuple[str, ...], prior: str | None) -> Sequence[float]:
+        """Those of lines by the grammar that a pool teaches; the same for all without one."""
+        if prior is None:
+            return [0.0] * len(lines)
+        solved = [self.demonstrations.solved[each] for each in self.demonstrations.pool(name, prior)]
+        shown = tuple((each.task, each.program) for each in solved)
+        found: Sequence[float] = STEP.line_bits(self.demonstrations.solved[name].task, text, lines, shown)
+        return found
+
     def _shown(self, name: str, arm: Arm) -> Shown:
         return self.demonstrations.arms(name)[arm.shown or "nothing"]
 
@@ -350,10 +385,13 @@ class Assay:
     def _chance(self, name: str, repeats: int, arm: Arm, weight: float) -> float:
         def weigh(row: Row) -> list[float]:
             lines = row["lines"]
-            if arm.shown is None or len(lines) == 1:
-                return [0.0] * len(lines)
+            if len(lines) == 1:
+                return [0.0]
+            own = [-log(2) * bits for bits in self.bits(name, row["text"], tuple(lines), arm.prior)]
+            if arm.shown is None:
+                return own
             table = self._scores[name, self._shown(name, arm), row["text"]]
-            return [weight / TEMPERATURE * table[line] for line in lines]
+            return [bits + weight / TEMPERATURE * table[line] for bits, line in zip(own, lines, strict=True)]
 
         return chance(self.rows[name, repeats], weigh)
 

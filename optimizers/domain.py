@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -107,6 +107,10 @@ class Domain:
             solved tasks are sampled on, so that a cheaper answer may replace theirs.
         closeness: How close an attempt came to being right, 1.0 for a right one: of a task's wrong answers the closest
             represents it.
+        relevance: How relevant a solved task's inputs and answer are to a task's inputs, in [0, 1]; None: the share of
+            structures that the inputs have in common.
+        learn: Called before each iteration with the solved tasks by key and all attempts so far, for a program that
+            learns from more than its demonstrations.
         divide: Divides a task that an iteration left unsolved into sub-tasks, which are sampled from then on until the
             task is solved; None: tasks are not divided.
     """
@@ -122,4 +126,6 @@ class Domain:
     traced_demos: bool = True
     structures: Callable[[Outputs, Outputs | None], frozenset[Hashable]] = text_structures
     closeness: Callable[[Attempt], float] = score_of
+    relevance: Callable[[Outputs, Outputs, Outputs], float] | None = None
+    learn: Callable[[Mapping[str, Any], Sequence[Attempt]], None] | None = None
     divide: Divide | None = None

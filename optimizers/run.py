@@ -163,6 +163,8 @@ def iterate(state: State, run: Run, demo_set: DemoSet) -> State:
             the record, and tasks solved by it are solved.
     """
     _check_budget(state, run)
+    if run.domain.learn is not None:
+        run.domain.learn(state.entries, state.attempts)
     started, index, tasks = time.monotonic(), len(state.iterations), state.open
     shown = run.fitter.show(run.program, demo_set, tasks, run.room, state.most_demos)
     counts, stop = _sample(state, run, index, demo_set, shown, tasks)

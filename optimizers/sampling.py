@@ -255,7 +255,9 @@ class Sampler:
 
         def own(lm: Any, **options: Any) -> Any:
             temperature = temperature_of(lm, spec.temperature, lm is not dspy.settings.lm)
-            return counted(lm, seeds=seeds, **_lm_config(spec, temperature), **options)
+            made = counted(lm, seeds=seeds, **_lm_config(spec, temperature), **options)
+            made.sample = spec.sample
+            return made
 
         twin = replace_lms(prepared.program, own) if prepared.has_own_lms else prepared.program
         names.update(predictor_names(twin) if prepared.has_own_lms else prepared.names)

@@ -7,7 +7,9 @@ without an alternative costs no request.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Any
@@ -22,8 +24,10 @@ from step_runtime.tasks.task import Task
 
 MOST_LINES = 200
 """Lines of a program; those that next lines follow for ever end there."""
-_NO_MORE = 0.5
-"""The share of samples in which no function, or no further one, is applied again: of the data's programs it is more."""
+_MOST_DRAWS = 4
+"""Lines that an LM draws before the grammar chooses."""
+_ROUND = 8
+"""Samples of a task after which the LM has its full weight again."""
 _HEADING = "[[ ## impl ## ]]"
 _ASKED = "The program so far:\n\n{}\n\nWhat may follow, each with its number:\n\n{}\n\nAnswer with one number only."
 _ASKED_FOR_JSON = "The program so far:\n\n{}\n\nAnswer with the line that follows, as JSON."
@@ -34,11 +38,32 @@ NextLines = Callable[[Any, str, int], Sequence[str]]
 whole program. A `ValueError` says that no program begins so."""
 
 
+@dataclass
+class Lessons:
+    """What samples have taught; nothing by default.
+
+    Attributes:
+        bits: Of a task, the lines so far and those that may follow, how surprising the grammar finds each; None: there
+            is no grammar, and the LM alone chooses.
+        refused: Whether a program of a task has been rejected: it is not written again.
+        again: The share of samples whose programs may apply functions again.
+    """
+
+    bits: Callable[[Any, str, Sequence[str]], Sequence[float]] | None = None
+    refused: Callable[[Any, str], bool] = lambda task, text: False
+    again: float = 0.5
+
+
 class LineAdapter(YAMLAdapter):
     """Asks for a program line by line; an answer that is no choice ends the program, for the verifier to reject.
 
     An LM may think before it answers. So where nothing holds it to the choices, the first answer that is none is asked
     for again, and that and the sample's others have the LM's own limit of tokens.
+
+    With lessons a line is the choice of two experts. What the LM draws is kept with a chance of 2^-(its bits - the
+    least), so that the grammar counts with any server. Each sample of a task, by the LM's attribute `sample`, halves
+    the chance that the LM is asked for a line; else the grammar draws it, without a request. A field `experts` counts
+    the lines of each.
 
     How an LM's server chooses is the LM's attribute `choice_kind`, see `signatures.choices`; without one, lines are
     listed with numbers.
@@ -46,6 +71,7 @@ class LineAdapter(YAMLAdapter):
     Args:
         next_lines: The lines that may follow.
         plain: A demonstration's program in the form of such lines, for its task.
+        lessons: What samples have taught.
         callbacks: As DSPy's.
     """
 
@@ -53,23 +79,28 @@ class LineAdapter(YAMLAdapter):
         self,
         next_lines: NextLines,
         plain: Callable[[Any, str], str] = lambda task, text: text,
+        lessons: Lessons | None = None,
         callbacks: list[BaseCallback] | None = None,
     ) -> None:
         super().__init__(callbacks=callbacks)
-        self._next_lines, self._plain = next_lines, plain
+        self._next_lines, self._plain, self._lessons = next_lines, plain, lessons or Lessons()
 
     def __call__(
         self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """One answer, whose program is made of lines that may follow each other."""
-        task, text, kind = inputs["task"], "", _kind(lm)
-        prompt, repeats, thinks = self.format(signature, demos, inputs), _repeats(lm), False
+        task, text, kind, experts = inputs["task"], "", _kind(lm), Counter[str]()
+        prompt, repeats, thinks = self.format(signature, demos, inputs), _repeats(lm, self._lessons.again), False
         open_: list[tuple[str, Sequence[str]]] = []
-        back = 1
+        back, drawn = 1, Random(f"lines {lm.kwargs.get('seed')}")
+        trust = 2.0 ** -(getattr(lm, "sample", 0) % _ROUND) if self._lessons.bits else 1.0
         for _ in range(MOST_LINES):
             try:
                 choices = self._next_lines(task, text, repeats)
+                dead = not choices and self._lessons.refused(task, text)
             except ValueError:
+                choices, dead = (), True
+            if dead:
                 if not open_:
                     break
                 kept = max(len(open_) - back, 0)
@@ -81,16 +112,27 @@ class LineAdapter(YAMLAdapter):
                 text += f"{choices[0]}\n"
                 continue
             one = _OneLine(prompt, text, choices, kind)
-            answer, place = one.asked(lm, lm_kwargs, signature, limited=not thinks)
-            if place is None and not thinks and kind not in CONTINUING:
-                thinks = True
-                answer, place = one.asked(lm, lm_kwargs, signature, limited=False)
+            bits = self._lessons.bits(task, text, choices) if self._lessons.bits else [0.0] * len(choices)
+            shares = [2.0 ** (min(bits) - each) for each in bits]
+            expert, place = "grammar", None
+            for _ in range(_MOST_DRAWS if drawn.random() < trust else 0):
+                answer, place = one.asked(lm, lm_kwargs, signature, limited=not thinks)
+                if place is None and not thinks and kind not in CONTINUING:
+                    thinks = True
+                    answer, place = one.asked(lm, lm_kwargs, signature, limited=False)
+                if place is None or drawn.random() < shares[place]:
+                    expert = "LM"
+                    break
+            if expert == "grammar":
+                place = drawn.choices(range(len(shares)), shares)[0]
+            experts[expert] += 1
             if place is None:
                 text += f"{answer.strip()}\n"
                 break
             open_.append((text, [*choices[:place], *choices[place + 1 :]]))
             text += f"{choices[place].strip()}\n"
-        return [{name: text if name == "impl" else "" for name in signature.output_fields}]
+        learned = {"experts": dict(experts)} if self._lessons.bits else {}
+        return [{name: text if name == "impl" else "" for name in signature.output_fields} | learned]
 
     async def acall(
         self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
@@ -154,11 +196,11 @@ class _OneLine(YAMLAdapter):
         return {"impl": completion.removeprefix(self._begun) if self.kind in CONTINUING else completion}
 
 
-def _repeats(lm: Any) -> int:
-    """The functions that a sample's program may apply again: by its seed none half of the time, one a quarter, ..."""
+def _repeats(lm: Any, again: float) -> int:
+    """The functions that a sample's program may apply again, by its seed: some in a share, of these one in half, ..."""
     seed = lm.kwargs.get("seed")
     drawn = Random(f"repeats {seed}")
-    return 0 if seed is None else next(more for more in count() if drawn.random() < _NO_MORE)
+    return 0 if seed is None else next(more for more in count() if drawn.random() < 1 - (0.5 if more else again))
 
 
 def _kind(lm: Any) -> ChoiceKind:

@@ -15,13 +15,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from optimizers.attempt import TaskExample
-from optimizers.domain import Domain
+from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, Experience
-from optimizers.strategies.base import Cycles, DemoSet, Pick, Progress, hardest_first
+from optimizers.strategies.base import UNAIDED, Cycles, DemoSet, Pick, Progress, hardest_first
 
 Structures = frozenset[Hashable]
 Misses = Mapping[str, Mapping[str, Any]]
 
+MOST_RELEVANT, LEAST_RELEVANCE = 2, 0.4
 MOST = 8
 """Demonstrations of a task that shares no structure with any, where no number of tokens limits them."""
 
@@ -95,21 +96,23 @@ class DemoPool:
     Attributes:
         entries: The solved tasks, the hardest first.
         tokens: Estimated tokens of all demonstrations of a task; None: as many as cover it.
+        relevant: Whether a task is shown the most relevant ones, in place of those that cover it.
     """
 
     entries: tuple[Entry, ...]
     tokens: int | None = None
+    relevant: bool = False
     name: ClassVar[str] = "coverage"
 
     @classmethod
-    def of(cls, experience: Experience, tokens: int | None = None) -> DemoPool:
+    def of(cls, experience: Experience, tokens: int | None = None, *, relevant: bool = False) -> DemoPool:
         """What a run solved, without what fell on held-out data."""
-        return cls(tuple(entry for entry in experience.entries if not entry.fallen), tokens)
+        return cls(tuple(entry for entry in experience.entries if not entry.fallen), tokens, relevant)
 
     def chooser(self, domain: Domain, size: Callable[[Entry], int], misses: Misses = MappingProxyType({})) -> Chooser:
         """What chooses; `size` estimates the tokens of a demonstration, `misses` are fields of answers by task."""
         pool = [Candidate(each, domain.structures(each.inputs, each.outputs), size(each)) for each in self.entries]
-        return Chooser(pool, domain, misses, self.tokens)
+        return (MostRelevant if self.relevant else Chooser)(pool, domain, misses, self.tokens)
 
     def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
         """See `Selection.demo_sets`."""
@@ -142,6 +145,28 @@ class Chooser:
         return self._domain.structures(dict(task.example.inputs().items()), self._misses.get(task.key))
 
 
+class MostRelevant(Chooser):
+    """Chooses for a task the few most relevant solved ones; none that are hardly relevant, as they do harm."""
+
+    def for_task(self, task: TaskExample, token_budget: int | None = None) -> list[Pick]:
+        """The most relevant last."""
+        query, picks = dict(task.example.inputs().items()), list[Pick]()
+        limits = [each for each in (token_budget, self._tokens) if each is not None]
+        room = min(limits, default=float("inf"))
+        weighed = [(self._relevance(query, each), each) for each in self._pool if each.entry.task_key != task.key]
+        for weight, each in sorted(weighed, key=lambda pair: -pair[0]):
+            if len(picks) < MOST_RELEVANT and weight >= LEAST_RELEVANCE and each.tokens <= room:
+                picks.insert(0, Pick(each.entry, f"relevance {weight:.2f}"))
+                room -= each.tokens
+        return picks
+
+    def _relevance(self, query: Outputs, shown: Candidate) -> float:
+        if self._domain.relevance is not None:
+            return self._domain.relevance(query, shown.entry.inputs, shown.entry.outputs)
+        own, other = (self._domain.structures(inputs, None) for inputs in (query, shown.entry.inputs))
+        return len(own & other) / max(1, len(own | other))
+
+
 class Coverage(Cycles):
     """Cycles with one set: of D every unsolved task is shown what suits it.
 
@@ -149,6 +174,7 @@ class Coverage(Cycles):
     """
 
     name: ClassVar[str] = "coverage"
+    relevant: ClassVar[bool] = False
 
     def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """D alone, hardest first."""
@@ -161,7 +187,34 @@ class Coverage(Cycles):
     def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:
         sets = []
         for demo_set in super()._cycle(progress, cycle):
-            pool = DemoPool(tuple(demo_set.demos), progress.max_demo_tokens)
+            pool = DemoPool(tuple(demo_set.demos), progress.max_demo_tokens, self.relevant)
             chooser = pool.chooser(progress.domain, progress.demo_tokens, progress.nearest_misses)
             sets.append(replace(demo_set, demos=chooser.for_all(progress.tasks.values()), select=chooser.for_task))
         return sets
+
+
+class Relevance(Coverage):
+    """Cycles over one set, sampled several times: every task that failed without is shown what is most relevant to it.
+
+    A pass without demonstrations comes first even where a run starts with solved tasks: they can do harm.
+    """
+
+    name: ClassVar[str] = "relevance"
+    relevant: ClassVar[bool] = True
+
+    def __init__(self, passes: int = 3) -> None:
+        self._passes = passes
+
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
+        """D, as often as passes may fail."""
+        return super().order(entries, rng) * self._passes
+
+    def level_label(self, level: int) -> str:
+        """`relevance1`, `relevance2` and so on."""
+        return f"{self.name}{level + 1}"
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`."""
+        if progress.entries and not progress.iterations:
+            yield DemoSet(UNAIDED)
+        yield from super().demo_sets(progress)

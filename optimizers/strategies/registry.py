@@ -8,7 +8,7 @@ from types import MappingProxyType
 from optimizers.errors import UnknownSelectionError
 from optimizers.strategies.adaptive import Adaptive
 from optimizers.strategies.base import Selection
-from optimizers.strategies.coverage import Coverage
+from optimizers.strategies.coverage import Coverage, Relevance
 from optimizers.strategies.everything import Everything
 from optimizers.strategies.none import NoDemonstrations, Resample
 from optimizers.strategies.random_choice import RandomChoice
@@ -19,6 +19,7 @@ SELECTIONS: Mapping[str, Callable[[int], Selection]] = MappingProxyType(
         "everything": lambda granularity: Everything(),
         "random": RandomChoice,
         "coverage": lambda granularity: Coverage(),
+        "relevance": Relevance,
         "none": lambda granularity: NoDemonstrations(),
         "resample": lambda granularity: Resample(),
     }

@@ -82,9 +82,10 @@ class SavedSolution(SavedDemonstration):
 
 
 class SavedPool(_Saved):
-    """The solved tasks of which each task is shown those that suit it, in `tokens` at most."""
+    """The solved tasks of which each task is shown those that suit it, in `tokens` at most: see `DemoPool`."""
 
     tokens: int | None = Field(default=None, ge=1, le=_MOST_TOKENS)
+    relevant: bool = False
     solutions: list[SavedSolution]
 
 
@@ -259,7 +260,7 @@ def _saved_pool(agent: Agent, pool: DemoPool) -> SavedPool:
         )
         for entry in pool.entries
     ]
-    return SavedPool(tokens=pool.tokens, solutions=solutions)
+    return SavedPool(tokens=pool.tokens, relevant=pool.relevant, solutions=solutions)
 
 
 def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
@@ -271,7 +272,7 @@ def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
         fields = dict(_loaded(solution, f"{where}[{index}]", signature, agent.language))
         inputs, unsaid = {"task": fields.pop("task")}, (0.0, 0, 0.0, 0, TokenCount())
         entries.append(Entry(solution.name, inputs, fields, solution.successes, solution.samples, *unsaid))
-    return DemoPool(tuple(entries), saved.tokens)
+    return DemoPool(tuple(entries), saved.tokens, saved.relevant)
 
 
 def _pool_predictor(agent: Agent) -> dspy.Predict:

@@ -150,6 +150,9 @@ def language_domain(name: str | None, confirm: Callable[[Any, str], bool] | None
         structures=lambda inputs, outputs: language.structures(
             inputs["task"], None if outputs is None else str(outputs["impl"])
         ),
+        relevance=lambda inputs, shown, outputs: language.relevance(
+            inputs["task"], shown["task"], str(outputs["impl"])
+        ),
         closeness=lambda attempt: closeness(attempt, language.stages),
     )
 

@@ -19,6 +19,7 @@ import yaml
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import ValidationError
 
+from pipeline.agent.lessons import LineLessons
 from pipeline.agent.refiner import ProgramVerifier, without_reference_values
 from pipeline.agent.speaking import signature_in
 from pipeline.base.choices import PROPOSERS, ProposerKind
@@ -131,6 +132,9 @@ class Proposer(dspy.Module):
         kind: `predict`, directly; `cot`, with reasoning first; `react`, in turns with tools (`TOOLS` below);
             `typed`, line by line, each chosen among those that the language lists.
 
+    Attributes:
+        lessons: What a run teaches the typed proposer; None: nothing.
+
     Raises:
         ValueError: The kind is unknown.
     """
@@ -149,6 +153,7 @@ class Proposer(dspy.Module):
         if kind not in PROPOSERS:
             raise ValueError(f"kind: expected one of {', '.join(PROPOSERS)}, found {kind!r}")
         self.kind = kind
+        self.lessons: LineLessons | None = None
         self.verifier = verifier or ProgramVerifier()
         signature = signature_in(language, Propose, ir).with_instructions(instructions)
         if kind in ("predict", "typed"):
@@ -181,7 +186,7 @@ class Proposer(dspy.Module):
     def _by_lines(self, task: Task) -> dict[str, Any]:
         """An answer made of lines that may follow each other, with what the language's own pass adds to them."""
         language = registry.find(self.language)
-        with dspy.context(adapter=LineAdapter(language.next_lines, language.as_lines)):
+        with dspy.context(adapter=LineAdapter(language.next_lines, language.as_lines, self.lessons)):
             answer = dict(self.predict(task=task).items())
         repaired = language.repaired(task, answer["impl"])
         return answer if repaired is None else answer | {"impl": repaired}

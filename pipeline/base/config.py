@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
+from pydantic import model_validator
+
 from pipeline.base.choices import (
     EMBEDDED,
     GUARDIANS,
@@ -205,7 +207,8 @@ class LearningConfig(Config):
         SELECTIONS[0],
         "the solved tasks that `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of"
         " difficulty, the hardest first; `everything`; `random`. For each task its own: `coverage`, tasks that together"
-        " have its structures. The control: `resample` shows no task, and samples unsolved tasks again until a limit",
+        " have its structures; `relevance`, the two most relevant (default of --proposer typed). The control:"
+        " `resample` shows no task, and samples unsolved tasks again until a limit",
     )
     max_demos: Natural | None = SAMPLING.option(None, "maximum demonstrations in a prompt; the hardest are kept", "N")
     demo_tokens: Count | None = SAMPLING.option(
@@ -300,6 +303,13 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         check=registered_name,
         resume="changed",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_lines(cls, given: Any) -> Any:
+        """An LM that chooses lines is shown the most relevant tasks, unless told otherwise."""
+        typed = given.get("proposer") == "typed" and given.get("optimizer") == "adaptive"
+        return {"selection": "relevance", **given} if typed else given
 
     def recorded(self) -> dict[str, Any]:
         """The settings in JSON's types, without the inputs, which a run records in full."""

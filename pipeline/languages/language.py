@@ -153,6 +153,24 @@ class Language(ABC):
         """
         raise UsageError(f"--proposer typed: the language `{self.name}` does not list the lines that may follow")
 
+    def line_bits(
+        self, task: Any, text: str, lines: Sequence[str], solved: Sequence[tuple[Any, str]]
+    ) -> Sequence[float]:
+        """How surprising each line that may follow in a program is, in bits, after solved tasks and their programs.
+
+        Only their differences count. By default no line is more surprising than another.
+        """
+        return [0.0] * len(lines)
+
+    def repeats(self, task: Any, text: str) -> int:
+        """How often a program applies functions again, as `next_lines` bounds it."""
+        return 0
+
+    def relevance(self, task: Any, solved: Any, program: str) -> float:
+        """How relevant a solved task is to another one, in [0, 1]."""
+        one, other = self.structures(task, None), self.structures(solved, None)
+        return len(one & other) / max(1, len(one | other))
+
     def as_lines(self, task: Any, text: str) -> str:
         """A program in the form of such lines, as demonstrations show it; another text as it is."""
         return text

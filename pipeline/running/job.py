@@ -22,6 +22,7 @@ from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import save_program
 from pipeline.agent.domain import examples, language_domain
+from pipeline.agent.lessons import LineLessons
 from pipeline.base.choices import RESAMPLE, ProposerKind
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
@@ -169,6 +170,10 @@ class CompileJob:
             lm_session(self.lms.solving, self.workers, config.language, run_settings(config.language)) as metric,
             self._dividing() as divide,
         ):
+            learn = None
+            if config.proposer == "typed":
+                agent.proposer.lessons = LineLessons(registry.find(config.language))
+                learn = agent.proposer.lessons.learn
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             hold_out = holding_out(self.workers, config.seed, config.language, self.tell, metric.executor)
             cost = None
@@ -188,6 +193,7 @@ class CompileJob:
                     demo_predictors=demonstrated_predictors(agent),
                     hold_out=hold_out,
                     cost=cost,
+                    learn=learn,
                     divide=divide,
                 ),
                 observers=observers,
@@ -205,8 +211,9 @@ class CompileJob:
                 bounds = task_bounds(metric.executor, request.tasks, config.objective)
                 self.recorder.log_costs(config.objective, compiled.experience, bounds)
             self._simplify_solutions(compiled.experience, metric, cost, hold_out)
-            if config.optimizer == "adaptive" and config.selection == "coverage":
-                compiled.pool = DemoPool.of(compiled.experience, config.demo_tokens)
+            if config.optimizer == "adaptive" and config.selection in ("coverage", "relevance"):
+                relevant = config.selection == "relevance"
+                compiled.pool = DemoPool.of(compiled.experience, config.demo_tokens, relevant=relevant)
             return compiled
 
     @contextmanager

@@ -25,11 +25,12 @@ from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
 from step_runtime.verification.verify import Verdict, Verifier
 
 if TYPE_CHECKING:
+    from pipeline.synthesis.line_grammar import LineGrammar
     from pipeline.synthesis.next_lines import NextLines
 
 
@@ -95,6 +96,23 @@ class Step(Language):
         """By types, see `pipeline.synthesis.next_lines`; none of the task's code runs."""
         return _lines(task).after(text, repeats)
 
+    def line_bits(self, task: Task, text: str, lines: Sequence[str], solved: Sequence[tuple[Task, str]]) -> list[float]:
+        """By a grammar that solved tasks teach, see `pipeline.synthesis.line_grammar`."""
+        grammar = _line_grammar(task, tuple(SolvedTask(*each) for each in solved))
+        return [grammar.bits(text, line) for line in lines]
+
+    def repeats(self, task: Task, text: str) -> int:
+        """How often functions are applied beyond once each."""
+        applied = [fn for node in parse(text, _scope(task))[0].nodes if (fn := getattr(node.op, "fn", None))]
+        return len(applied) - len({*applied})
+
+    def relevance(self, task: Task, solved: Task, program: str) -> float:
+        """By functions, references and streams, see `pipeline.synthesis.precedents`; 0 for a program without a plan."""
+        from pipeline.synthesis.precedents import precedent_of, profile_of, relevance
+
+        shown = precedent_of(SolvedTask(solved, program))
+        return relevance(shown.profile, profile_of(task)) if shown else 0.0
+
     def as_lines(self, task: Task, text: str) -> str:
         """The program one primitive a line, without Copies, which a pass inserts."""
         program, found = parse(text, _scope(task))
@@ -107,6 +125,13 @@ def _lines(task: Task) -> NextLines:
     from pipeline.synthesis.next_lines import NextLines
 
     return NextLines(static_scope(task), [spec.func_name for spec in task.fns if commutes(spec.apply)])
+
+
+@lru_cache(maxsize=64)
+def _line_grammar(task: Task, solved: tuple[SolvedTask, ...]) -> LineGrammar:
+    from pipeline.synthesis.line_grammar import LineGrammar
+
+    return LineGrammar(task, solved)
 
 
 @lru_cache(maxsize=1024)

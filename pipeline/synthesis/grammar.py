@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from pipeline.synthesis.fingerprints import Fingerprint, similarity
 from pipeline.synthesis.precedents import Form, Maker, Precedent, Production, alike, branch_order, form_of
@@ -27,6 +28,10 @@ _REPEATED_PRIOR = 0.25
 """and of that of whether a function is applied, or a stream is taken, again,"""
 _REPEATED = 0.25
 """whose probability without evidence this is: tasks mostly list a function, or an input, as a program needs it once."""
+
+
+Way: TypeAlias = tuple[type[Map | Accum | Scan | Merge], Form, tuple[int, ...]]
+"""How a function is applied, whatever its operands are: kind, form and order as in a production."""
 
 
 class Grammar:
@@ -56,22 +61,34 @@ class Grammar:
         kind = Merge if isinstance(apply, OrderedRouting) else type(apply)
         shape = rule.operands[0].target.shape
         form = form_of(shape, apply.b if isinstance(apply, Accum | Scan) else 0, [p.source_type for p in rule.operands])
-        order = self._order(apply)
-        key = rule.fn, kind, form, order, rule.choices
+        return self._way(rule.fn.label, (kind, form, self._order(apply)), rule.choices, routes=routes)
+
+    def line(self, label: str, made: Production, choices: int) -> float:
+        """Bits for a function's application as a line of a program with so many choices of structure."""
+        routes = made.kind is Merge
+        shares = self._shares(label, len(made.makers), routes=routes)
+        again = sum(map(_happened, shares, (made.again, *made.reused)))
+        way = self._way(label, (made.kind, made.form, made.order), choices, routes=routes)
+        return way + self._operands(label, made.makers, routes=routes) + again
+
+    def _way(self, label: str, way: Way, choices: int, *, routes: bool) -> float:
+        key = label, way, choices
         if key not in self._ways:
-            evidence = self._productions(rule.fn.label, routes=routes)
+            evidence = self._productions(label, routes=routes)
             total = sum(weight for _, weight in evidence)
-            same = sum(weight for each, weight in evidence if _same_way(each, kind, form, order))
-            prior = 2.0 ** -(COST + rule.choices)
+            same = sum(weight for each, weight in evidence if (each.kind, each.form, each.order) == way)
+            prior = 2.0 ** -(COST + choices)
             self._ways[key] = -math.log2((same + _FORM_PRIOR * prior) / (total + _FORM_PRIOR))
         return self._ways[key]
 
     def operands(self, rule: Rule, makers: tuple[Maker, ...]) -> float:
         """Bits for what made the operands; 0 without evidence."""
-        routes = isinstance(rule.apply, OrderedRouting)
-        key = rule.fn.label, routes, makers
+        return self._operands(rule.fn.label, makers, routes=isinstance(rule.apply, OrderedRouting))
+
+    def _operands(self, label: str, makers: tuple[Maker, ...], *, routes: bool) -> float:
+        key = label, routes, makers
         if key not in self._makers:
-            evidence = self._productions(rule.fn.label, routes=routes)
+            evidence = self._productions(label, routes=routes)
             shown = [(each, weight) for each, weight in evidence if len(each.makers) == len(makers)]
             total = sum(weight for _, weight in shown)
             same = (
@@ -82,22 +99,22 @@ class Grammar:
 
     def repetition(self, rule: Rule) -> float:
         """Bits for a function that has led to a landmark, or to an operand, to be applied again."""
-        return self._shares(rule)[0]
+        return self._shares(rule.fn.label, len(rule.operands), routes=isinstance(rule.apply, OrderedRouting))[0]
 
     def reuse(self, rule: Rule, place: int) -> float:
         """Bits for an operand of a function, by its place, that another one has taken before."""
-        return self._shares(rule)[1 + place]
+        routes = isinstance(rule.apply, OrderedRouting)
+        return self._shares(rule.fn.label, len(rule.operands), routes=routes)[1 + place]
 
-    def _shares(self, rule: Rule) -> tuple[float, ...]:
-        key = label, routes = rule.fn.label, isinstance(rule.apply, OrderedRouting)
-        arity = len(rule.operands)
-        if (*key, arity) not in self._repeated:
+    def _shares(self, label: str, arity: int, *, routes: bool) -> tuple[float, ...]:
+        key = label, routes, arity
+        if key not in self._repeated:
             evidence = self._productions(label, routes=routes)
             shown = [(each, weight) for each, weight in evidence if len(each.makers) == arity]
             again = [(each.again, weight) for each, weight in evidence]
             reused = [[(each.reused[place], weight) for each, weight in shown] for place in range(arity)]
-            self._repeated[*key, arity] = tuple(map(_repeated_bits, (again, *reused)))
-        return self._repeated[*key, arity]
+            self._repeated[key] = tuple(map(_repeated_bits, (again, *reused)))
+        return self._repeated[key]
 
     def maker(self, rule: Rule) -> Maker:
         """What the results of a rule count as among makers."""
@@ -120,8 +137,9 @@ class Grammar:
         return self._evidence[label, routes]
 
 
-def _same_way(shown: Production, kind: type[Map | Accum | Scan | Merge], form: Form, order: tuple[int, ...]) -> bool:
-    return shown.kind is kind and shown.form == form and shown.order == order
+def _happened(bits: float, happened: bool) -> float:
+    """Bits for what happens with a probability of 2^-bits, or for what else happens."""
+    return bits if happened else -math.log2(1 - min(2.0**-bits, 1 - 1e-6))
 
 
 def _repeated_bits(shown: Sequence[tuple[bool, float]]) -> float:

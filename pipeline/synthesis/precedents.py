@@ -92,6 +92,13 @@ class Profile(NamedTuple):
         return cls(tuple(fingerprints), frozenset(streams), frozenset(name for name in operations if "(" not in name))
 
 
+@lru_cache(maxsize=1024)
+def profile_of(task: Task) -> Profile:
+    """A task's profile."""
+    scope = static_scope(task)
+    return Profile.of(task, scope, [*fingerprints_of(task, scope.fns).values()])
+
+
 @dataclass(frozen=True, eq=False)
 class Precedent:
     """A solved task: its plan, with the type of each value, its productions and its profile."""
@@ -119,12 +126,12 @@ def precedent_of(solved: SolvedTask) -> Precedent | None:
     if len(types) < len(found):
         return None
     fingerprints = fingerprints_of(solved.task, scope.fns)
-    productions = tuple(_productions(plan, types, scope, fingerprints))
+    productions = tuple(productions_of(plan, types, scope, fingerprints))
     profile = Profile.of(solved.task, scope, [*fingerprints.values()])
     return Precedent(solved.task, scope, plan, fingerprints, productions, profile)
 
 
-def _productions(
+def productions_of(
     plan: Plan, types: Sequence[StreamType], scope: Scope, fingerprints: dict[str, Fingerprint]
 ) -> Iterator[Production]:
     makers: list[Maker] = [maker_of_input(type_) for type_ in types[: plan.inputs]]

@@ -7,6 +7,7 @@ from dspy import lm15
 
 from signatures import LineAdapter, Propose
 from signatures.choices import ChoiceKind
+from signatures.lines import Lessons
 from tests.support.benchmark_tasks import task_named
 
 TASK = task_named("gemm/0")
@@ -109,10 +110,52 @@ def test_a_schema_is_asked_for_by_the_requests_format() -> None:
 
 
 def test_how_often_functions_may_be_applied_again_is_drawn_by_the_samples_seed() -> None:
-    """No further time in half of the samples, and every number of times in some."""
-    drawn = []
-    for seed in range(400):
-        lm: Any = dspy.LM("scripted", engine=Engine("1"), cache=False, seed=seed)
-        asked = LineAdapter(lambda task, text, repeats: drawn.append(repeats) or () if not text else ())
-        asked(lm, {}, Propose, [], {"task": TASK})
-    assert 160 < drawn.count(0) < 240 and 60 < drawn.count(1) < 140 and max(drawn) > 4
+    """No further time in half of the samples, or in the share that was learned, and every number of times in some."""
+    for share in (0.5, 0.1):
+        times = list[int]()
+
+        def following(task: Any, text: str, repeats: int, times: list[int] = times) -> tuple[str, ...]:
+            times.append(repeats)
+            return ()
+
+        for seed in range(400):
+            lm: Any = dspy.LM("scripted", engine=Engine("1"), cache=False, seed=seed)
+            LineAdapter(following, lessons=Lessons(again=share))(lm, {}, Propose, [], {"task": TASK})
+        assert 400 * share * 0.7 < sum(map(bool, times)) < 400 * share * 1.5 and max(times) > 2
+
+
+def drawn(engine: Engine, lessons: Lessons, **settings: Any) -> dict[str, Any]:
+    """The answer with lessons of an LM that has such attributes."""
+    lm: Any = dspy.LM("scripted", engine=engine, cache=False, seed=1)
+    vars(lm).update(settings)
+    adapter = LineAdapter(lambda task, text, repeats: LINES.get(text, ()), lessons=lessons)
+    return adapter(lm, {}, Propose, [], {"task": TASK})[0]
+
+
+def test_the_grammar_refuses_what_it_finds_absurd_and_chooses_after_four_draws() -> None:
+    """What it finds as likely as anything is kept at once."""
+    engine = Engine("1", "1", "1", "1")
+    answer = drawn(engine, Lessons(bits=lambda task, text, lines: [80.0, 0.0]))
+    assert (answer["impl"], answer["experts"], len(engine.requests)) == ("other\n", {"grammar": 1}, 4)
+    engine = Engine("1", "2")
+    answer = drawn(engine, Lessons(bits=lambda task, text, lines: [7.0, 7.0]))
+    assert (answer["impl"], answer["experts"]) == ("first\nsecond\nreturn b\n", {"LM": 2})
+
+
+def test_later_samples_ask_the_lm_less() -> None:
+    """The first always, the eighth hardly ever, the ninth always again."""
+    lessons = Lessons(bits=lambda task, text, lines: [0.0, 80.0])
+    asked = []
+    for sample in (0, 7, 8):
+        engine = Engine("1", "1")
+        assert drawn(engine, lessons, sample=sample)["impl"] == "first\nsecond\nreturn a\n"
+        asked.append(len(engine.requests))
+    assert asked == [2, 0, 2]
+
+
+def test_a_refused_program_is_not_written_again() -> None:
+    """The last choice is taken back; where all programs are refused, one is written all the same."""
+    engine = Engine("1", "1")
+    assert drawn(engine, Lessons(refused=lambda task, text: text.endswith("a\n")))["impl"].endswith("return b\n")
+    engine = Engine("1", "1")
+    assert drawn(engine, Lessons(refused=lambda task, text: True))["impl"] == "other\n"

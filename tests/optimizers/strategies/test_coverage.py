@@ -124,6 +124,19 @@ def test_tasks_are_shown_what_is_like_them() -> None:
     assert Experience.from_dict(record.to_dict()).iterations == record.iterations
 
 
+def test_relevant_tasks_are_shown_to_those_that_failed_without() -> None:
+    """Two at most, the most relevant last; none that are hardly relevant, and none in a first pass."""
+    weights = {"red cat": 0.9, "red dog": 0.5, "blue dog": 0.45, "green emu": 0.3}
+    domain = Domain(task_key=by_task, relevance=lambda query, shown, answer: weights.get(shown["task"], 0.0))
+    known, *_ = run(budget=Budget(iterations=1))
+    record, _, engine, _ = run("relevance", domain=domain, compiling={"experience": known})
+    first, second = record.iterations[:2]
+    assert not first.demos and not first.reasons and set(first.tasks) == set(HARD)
+    assert all(tuple(shown) == ("red dog", "red cat") for shown in second.reasons.values())
+    assert second.reasons["an emu"]["red cat"] == "relevance 0.90"
+    assert not any("green emu" in demos for _, demos, _ in engine.drawn)
+
+
 @pytest.mark.parametrize("name", ["coverage", "everything"])
 def test_demonstrations_fit_their_tokens(name: str) -> None:
     """None where none fits, all of them where there is room."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from optimizers import Budget, OptimizerError, Selection, UnknownSelectionError
+from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError
 from optimizers.baselines import SinglePass
 from optimizers.strategies.adaptive import Adaptive
 from optimizers.strategies.base import DemoSet
@@ -16,7 +16,7 @@ from optimizers.strategies.everything import Everything
 from optimizers.strategies.none import NoDemonstrations, Resample
 from optimizers.strategies.random_choice import RandomChoice
 from optimizers.strategies.registry import SELECTIONS, make_selection
-from tests.support.scripted_program import is_right, learn, story
+from tests.support.scripted_program import by_task, is_right, learn, story
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}
 
@@ -48,7 +48,8 @@ def test_every_strategy_starts_over_once_something_is_solved(name: str) -> None:
     def script(task: str, demos: tuple[str, ...], visit: int) -> int:
         return {"x": 1, "y": 0}[task] if task in "xy" and demos else RATES.get(task, 0)
 
-    first, *later = learn("abcdxy", script, selection=name).experience.iterations
+    domain = Domain(task_key=by_task, relevance=lambda *of: 1.0)
+    first, *later = learn("abcdxy", script, selection=name, domain=domain).experience.iterations
     assert first.solved == tuple("abcd")
     assert [(it.cycle, it.level, it.solved) for it in later[:2]] == [(1, 0, ("x",)), (2, 0, ())] * (name != "none")
 
