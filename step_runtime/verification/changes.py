@@ -2,7 +2,8 @@
 
 What a program computes from sizes are forms by `+`, `-`, `*`, `//` and comparisons, and its graph follows from the
 values of some. Each counts as negative, 0, 1, 2 or more, and so do the quotients and comparisons within it. For each
-such kind that a form takes, there is a smallest set of sizes, and the program is tried there.
+such kind that a form takes, there is a smallest set of sizes, and the program is tried there. A form that may take
+another kind where it is not looked at (`trends`) leaves the verdict unknown.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from math import lcm, prod
 from operator import floordiv, sub
 from typing import TypeAlias
 
+import numpy as np
+
 from step_runtime.base.shapes import Sizes, exact_value, format_sizes
 from step_runtime.base.sized import Condition, Form, Number, is_followed, is_size, names_in, value_of
 from step_runtime.tasks.sizes import SizeSet, completed, step, varying
 from step_runtime.tasks.task import Task, declared_shapes
+from step_runtime.verification.trends import DENSE, is_settled, is_tangled, values_of
 
-_DENSE = 512
-"""Sizes of a dim up to which each is looked at; beyond, those at which a form's kind changes between powers of two."""
 _FURTHEST = 2**40
 """The largest size that is looked at."""
 _BASES = 4
 """Sets of sizes from which a form is looked at in each direction."""
+_FEW = 512
+"""Sizes of a dim of types that are looked at one by one; of ints that a program computes, `DENSE` at once."""
 _KINDS = range(-1, 4)
 LARGEST = 2**24
 """Numbers of a task's tensors up to which it is run at sizes at which a program changes."""
@@ -46,7 +50,7 @@ class Changes:
         self._found: dict[_Atom, list[Sizes]] = {}
         self._left: set[tuple[_Atom, object]] = set()
         self._seen: dict[tuple[_Atom, tuple[int, ...]], list[tuple[object, SizeSet]]] = {}
-        self.untried = ""
+        self._doubt, self.untried = "", ""
 
     @cached_property
     def _varying(self) -> frozenset[str]:
@@ -84,6 +88,7 @@ class Changes:
                 if kind not in seen and (atom, kind) not in self._left and (best is None or numbers < best[0]):
                     best = numbers, sizes, (atom, kind)
         if best is None:
+            self.untried = self._doubt
             return None
         self._left.add(best[2])
         if best[0] > LARGEST:
@@ -105,8 +110,13 @@ class Changes:
         return self._seen[key]
 
     def _around(self, atom: _Atom, base: Sizes, near: Sizes) -> Iterator[tuple[object, SizeSet]]:
-        names = sorted(names_in(atom[0]) & self._varying)
+        names, computed = sorted(names_in(atom[0]) & self._varying), atom[1] is _kind
+        if computed and is_tangled(atom[0]):
+            self._doubt = "a product of several sizes that grows and falls decides on the program's graph"
         for changed in [[name] for name in names] + ([names] if len(names) > 1 else []):
+            if computed and not is_settled(atom[0], base, changed, _KINDS):
+                dims = " and ".join(changed)
+                self._doubt = f"the program's graph depends on {dims} in a way that is followed up to {DENSE} only"
             for kind, size in _scanned(atom, base, changed, lcm(*(step(self._task, name) for name in changed))):
                 new = dict.fromkeys(changed, size)
                 for given in ({**near, **new}, {name: base[name] for name in names} | new, new):
@@ -150,10 +160,20 @@ def _scanned(atom: _Atom, base: Sizes, names: Sequence[str], step: int) -> Itera
     def kind(size: int) -> object:
         return _kind_at(atom, {**base, **dict.fromkeys(names, step * size)})
 
+    form, rule = atom
+    every = step * np.arange(1, DENSE + 1)
+    values = values_of(form, {**base, **dict.fromkeys(names, every)}) if rule is _kind else None
     found: dict[object, int] = {}
-    for size in range(1, _DENSE + 1):
-        found.setdefault(kind(size), step * size)
-    least = _DENSE
+    if values is None:
+        for size in range(1, _FEW + 1):
+            found.setdefault(kind(size), step * size)
+    else:
+        kinds = np.clip(np.floor(values), _KINDS[0], _KINDS[-1])
+        found = {
+            "divides by 0" if np.isnan(each) else int(each): int(every[first])
+            for each, first in zip(*np.unique(kinds, return_index=True), strict=True)
+        }
+    least = _FEW if values is None else DENSE
     while least < _FURTHEST:
         most = 2 * least
         for _ in range(len(_KINDS)):
