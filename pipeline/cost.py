@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.base.choices import sizes_of, sizes_text
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, option
@@ -27,14 +28,6 @@ docs/cost.md explains every figure and the file of a chip.
 exit codes: 0 the cost is printed, 1 a program fails its checks and has no cost, 2 a bad option or file"""
 
 
-def _sizes(text: str) -> str:
-    for part in text.split(","):
-        name, _, size = part.partition("=")
-        if not name.strip().isidentifier() or not size.strip().isdigit() or int(size) < 1:
-            raise ValueError(f"expected sizes such as D=16,M=5, got {text!r}")
-    return text
-
-
 class CostOptions(Config):
     """Sizes, the chip, and the form of the output."""
 
@@ -42,7 +35,7 @@ class CostOptions(Config):
         None,
         "sizes to price at, such as D=16,M=5; other dims keep the first set of sizes",
         "DIM=SIZE,…",
-        check=_sizes,
+        check=sizes_text,
     )
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
     sram: Count | None = option(None, "bytes of on-chip memory; anything larger is stored off-chip")
@@ -67,8 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     named = [arguments.model_copy(update={"impl": name}) for name in names]
     programs = [(each.impl if each.impl not in (None, "-") else task.name, read_program(each, task)) for each in named]
     chip = action.chip_of(options.chip, options.sram)
-    changes = dict(part.split("=") for part in options.sizes.split(",")) if options.sizes else {}
-    sizes = {name.strip(): int(size) for name, size in changes.items()}
+    sizes = sizes_of(options.sizes) if options.sizes else {}
     subjects = action.price_programs(task, [(str(name), text) for name, text in programs], chip, sizes)
     if not _all_checked(subjects):
         return Exit.NO

@@ -3,13 +3,15 @@
 Worker processes read the task, run its code and judge the program; this process does not import torch or the language.
 """
 
+import json
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
-from pipeline.base.choices import FloatType
+from pipeline.base.choices import FloatType, sizes_text
 from pipeline.base.errors import UsageError, print_message, start
-from pipeline.base.files import writable_file
+from pipeline.base.files import writable_file, write_text
 from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.outputs import VerifyOutput
 from pipeline.base.settings import Config, OptionGroup, flag, option
@@ -54,6 +56,15 @@ class VerifyOptions(Config):
         False, "prove in exact arithmetic that each passing program equals the reference at the tested sizes"
     )
     no_stress: bool = option(False, "skip stress testing, which runs passing programs and the reference in float32")
+    sizes: str | None = option(
+        None,
+        "also compare in the task's formats at sizes such as N=1024,D=128; `original`: those that the task names",
+        "DIM=SIZE,…",
+        check=sizes_text,
+    )
+    ir: str | None = option(
+        None, "write the graph of a passing program as JSON: nodes, types, queues, lines", "FILE", check=writable_file
+    )
     as_json: Json = False
     strict: bool = option(False, "treat warnings as failures")
     retry_unknown: bool = option(
@@ -81,18 +92,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         explain=options.explain,
         values=options.values,
         exact=options.exact,
+        sizes=options.sizes,
+        ir=options.ir is not None,
         limits=ProgramLimits.of(given),
     )
     settings = action.Batch(asked, options.strict, options.retry_unknown, options.junit)
     _require_offers(options)
     say = partial(print, flush=True)
     many = action.names_many(options.task, settings.tasks)
-    if options.explain and many:
-        raise UsageError("--explain: shows one program; name one task")
+    for shown, name in ((options.explain, "--explain"), (options.ir, "--ir")):
+        if shown and many:
+            raise UsageError(f"{name}: shows one program; name one task")
     items = action.resolve(options.task, options.programs, settings.tasks)
     if many:
         return action.run_batch(settings, items, say, as_json=options.as_json)
     verdict = action.run_single(settings, items[0])
+    if options.ir and verdict.ir:
+        write_text(Path(options.ir), json.dumps(verdict.ir, indent=1) + "\n")
     for warning in verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
@@ -106,7 +122,7 @@ def _require_offers(options: VerifyOptions) -> None:
     """Raises `UsageError` for an option that the language does not serve."""
     if options.language is None:
         return
-    for name in ("explain", "values", "exact", "dtype"):
+    for name in ("explain", "values", "exact", "sizes", "ir", "dtype"):
         if name in options.model_fields_set:
             step_only(options.language, flag(name))
 

@@ -54,7 +54,8 @@ class Batch:
             ModuleNotFoundError: A package that they need is not installed.
         """
         require(*_NEEDED)
-        return checking_pool(min(programs, cores()), self._limits, self.asked.language, exact=self.asked.exact)
+        long = self.asked.exact or self.asked.sizes is not None
+        return checking_pool(min(programs, cores()), self._limits, self.asked.language, exact=long)
 
     @property
     def _limits(self) -> ProgramLimits:

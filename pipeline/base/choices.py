@@ -12,6 +12,24 @@ Figure = Literal["memory", "traffic", "operations", "time", "queue"]
 """The figures of a program's cost, as `step_runtime.base.units.Figure`, which takes longer to import."""
 Objective = Literal["correctness", "memory", "time", "traffic", "operations"]
 """What a run prefers among right answers; by `correctness` alone, the shortest."""
+ORIGINAL = "original"
+"""The sizes that a task names, in place of sizes."""
+
+
+def sizes_of(text: str) -> dict[str, int]:
+    """Sizes such as `D=16,M=5`; raises `ValueError` for other text."""
+    pairs = [[word.strip() for word in part.partition("=")[::2]] for part in text.split(",")]
+    if not all(name.isidentifier() and size.isdigit() and int(size) for name, size in pairs):
+        raise ValueError(f"expected sizes such as D=16,M=5, got {text!r}")
+    return {name: int(size) for name, size in pairs}
+
+
+def sizes_text(text: str) -> str:
+    """The text of sizes, or `original`; raises `ValueError` for other text."""
+    if text != ORIGINAL:
+        sizes_of(text)
+    return text
+
 
 GUARDIANS: tuple[GuardianMode, ...] = get_args(GuardianMode)
 PROPOSERS: tuple[ProposerKind, ...] = get_args(ProposerKind)

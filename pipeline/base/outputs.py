@@ -142,6 +142,11 @@ class ProgramVerdict(Part):
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
     exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
+    sizes: tuple[dict[str, str | float], ...] = Field(
+        (),
+        description="With `--sizes`, each output's error, the reference's, and the bound, in units of the last place.",
+    )
+    ir: dict[str, Any] | None = Field(None, description="With `--ir`, the program's graph.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
     feedback: str = Field("", description="The verdict for people and LMs, as the command prints it.")
     streams: str = Field("", description="With `--explain`, every stream with its element type and dims.")

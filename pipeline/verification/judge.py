@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.choices import ORIGINAL, sizes_of
 from pipeline.base.outputs import ExactFinding, Finding, ProgramVerdict, Severity
 from pipeline.languages import registry
 from pipeline.verification import notes
@@ -59,6 +60,8 @@ class Request:
         explain: Whether to describe every stream.
         values: Whether to say where wrong values part from the reference's.
         exact: Whether a program that passes is compared with the reference in exact arithmetic too.
+        ir: Whether the graph of a program that passes is given as JSON, too.
+        sizes: Larger sizes, such as `N=1024,D=128` or `original`, at which a program that passes is compared too.
     """
 
     task: str = ""
@@ -73,6 +76,8 @@ class Request:
     explain: bool = False
     values: bool = False
     exact: bool = False
+    sizes: str | None = None
+    ir: bool = False
     limits: ProgramLimits | None = None
 
     def unusable(self, message: str, seconds: float = 0.0) -> ProgramVerdict:
@@ -212,6 +217,13 @@ def _verified(request: Request, source: str, text: str) -> ProgramVerdict:
     found = _described(request, source, text, verdict, table)
     if further and request.exact:
         found = _with_exact(found, _proved(wide, text))
+    if further and request.sizes:
+        found = _at_sizes(request, found, text)
+    if further and request.ir:
+        from step_runtime.verification.ir import ir_of
+        from step_runtime.verification.task_costs import TaskCosts
+
+        found = found.model_copy(update={"ir": ir_of(wide.task, TaskCosts(wide.task).price(text))})
     if request.values and verdict.stage == "value" and (values := verifier.explain_values(text)) is not None:
         found = found.model_copy(update={"values": values, "feedback": f"{found.feedback}\n\n{values}"})
     return found
@@ -332,6 +344,32 @@ def _with_exact(found: ProgramVerdict, proof: ExactVerdict | None) -> ProgramVer
     return found.model_copy(
         update={"exact": exact, "warnings": warned, "feedback": f"{found.feedback}\n{proof.render()}"}
     )
+
+
+def _at_sizes(request: Request, found: ProgramVerdict, text: str) -> ProgramVerdict:
+    """The verdict with the errors at larger sizes, or what is wrong with the program there."""
+    from step_runtime.base.errors import UNKNOWN, TaskError
+    from step_runtime.program.limits import Limits
+    from step_runtime.tasks.reader import loads_task
+    from step_runtime.verification.real_sizes import errors_at
+
+    task, asked = loads_task(request.statement, request.task), str(request.sizes)
+    sizes = task.original if asked == ORIGINAL else sizes_of(asked)
+    if not sizes:
+        raise TaskError(f"{task.name}: names no original sizes; expected `original: {{N: 1024}}`")
+    limits = (request.limits and request.limits.of_language()) or Limits()
+    errors, wrong = errors_at(task, text, sizes, limits, _watching(task.name, request.statement))
+    fails = any(each.stage != "stress" for each in wrong)
+    findings = tuple(_finding(request.program, each, "error" if fails else "warning") for each in wrong)
+    lines = [*(each.render(text, request.program or task.name) for each in wrong), *(each.render() for each in errors)]
+    update: dict[str, Any] = {"sizes": tuple(dataclasses.asdict(each) for each in errors)}
+    if fails:
+        update |= {"passed": False, "unknown": wrong[0].code in UNKNOWN, "stage": wrong[0].stage}
+        update["diagnostics"] = findings
+        found = found.model_copy(update={"feedback": ""})
+    else:
+        update["warnings"] = (*found.warnings, *findings)
+    return found.model_copy(update={**update, "feedback": "\n".join([*filter(None, [found.feedback]), *lines])})
 
 
 def hold_out(task: str, statement: str, text: str, seed: int) -> HeldOut:

@@ -37,7 +37,7 @@ from step_runtime.language.static_values import (
     length,
     too_large,
 )
-from step_runtime.primitives import PRIMITIVES, Partition, Primitive
+from step_runtime.primitives import PRIMITIVES, Copy, Partition, Primitive
 from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -446,7 +446,8 @@ class Evaluator:
         return node.args
 
     def _apply(self, node: ast.Call, made: ast.Call) -> Any:
-        op = self._primitive(made)
+        copies = self._copies(made)
+        op = Copy() if copies else self._primitive(made)
         if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
             hint = hints.apply_usage(made, node)
             raise self.collector.invalid("apply-argument", "apply takes one stream or one tuple", node, hint)
@@ -462,12 +463,28 @@ class Evaluator:
             broken = hints.argument(op, argument, error) if error.code == "apply-argument" else error
             self.collector.rule_broken(broken, node)
             raise InvalidCode from None
-        return self._add(op, operands, count, node)
+        if not copies:
+            return self._add(op, operands, count, node)
+        found = [operands[0]]
+        for _ in range(copies - 1):
+            found += self._add(op, [found.pop()], count, node)
+        return found
+
+    def _copies(self, made: ast.Call) -> int:
+        """How many streams `step.Copy(n=4)` gives, as a chain of Copies; 0 for other calls."""
+        match made:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="step"), attr="Copy"), args=[],
+                          keywords=[ast.keyword(arg="n", value=value)]) if self.env["step"] is _STEP:  # fmt: skip
+                count = self._chosen(self.value(value))
+                if isinstance(count, int) and count > 1:
+                    return min(count, self.limits.primitives + 2)
+                raise self.collector.invalid("config", "Copy: n is 2 or more", made, "write step.Copy(n=4).apply(E0)")
+        return 0
 
     def _add(self, op: Primitive, operands: Sequence[StreamRef], count: int | None, node: ast.Call) -> Any:
         first, total = self._streams, 1 if count is None else count
         if max(len(self.nodes) + 1, total) > self.limits.primitives:
-            what = "streams of one Partition" if total > 1 else "primitives"
+            what = "streams of one Partition" if total > len(self.nodes) + 1 else "primitives"
             message = f"{max(len(self.nodes) + 1, total):,} {what} or more; {self.limits.stated('primitives')}"
             raise self.collector.limit_reached("primitives", message, node)
         self._streams += total

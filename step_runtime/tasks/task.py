@@ -299,6 +299,9 @@ class Task(_Strict):
         default=None, description="The licence of the task and of programs for it, as an SPDX expression."
     )
     sizes: SizesText = Field(default_factory=dict)
+    original: dict[str, StrictInt] = Field(
+        default_factory=dict, description="Sizes of real use, for `verify --sizes original`."
+    )
     part_of: str | None = Field(
         default=None, description="The name of the task of which this is a sub-task, for records and people."
     )

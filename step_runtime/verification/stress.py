@@ -179,11 +179,11 @@ class Stress:
         if found is None:
             return
         try:
-            precise = _run(wide, inputs[0], limits)
-            rounded = _run(narrow, inputs[1], limits) if variant.rounds else precise
+            precise = run_case(wide, inputs[0], limits)
+            rounded = run_case(narrow, inputs[1], limits) if variant.rounds else precise
             troubles = list(_compared(self.wide.task, variant, *found, precise, rounded))
             if not variant.rounds and troubles:
-                rounded = _run(narrow, inputs[1], limits)
+                rounded = run_case(narrow, inputs[1], limits)
                 troubles = list(_compared(self.wide.task, variant, *found, precise, rounded))
         except StepError as error:
             yield "stress-run", f"the program fails: {str(error).splitlines()[0]}"
@@ -249,7 +249,7 @@ def _infinities(case: Case, limits: Limits) -> Iterator[Diagnostic]:
     if not all(_all_finite(exact(part)) for output in instance.sampled_reference(0)[1] for part in output):
         return
     every = case._replace(program=replace(program, results=tuple(range(len(case.types)))))
-    streams = [tuple(map(exact, data)) for data in _run(every, inputs, limits)]
+    streams = [tuple(map(exact, data)) for data in run_case(every, inputs, limits)]
     named = {fn.func_name for fn in instance.task.fns if _INFINITE.search(fn.apply) or _odd(fn.init or ())}
     for node in program.nodes:
         given = [part for stream in node.inputs for part in streams[stream]]
@@ -273,7 +273,7 @@ def _odd(numbers: Sequence[float]) -> bool:
     return not all(map(isfinite, numbers))
 
 
-def _single(part: Tensor) -> Tensor:
+def single(part: Tensor) -> Tensor:
     """fp32 in float32; other formats as they are."""
     return part if is_rounded(part.dtype) else part.to(torch.float32)
 
@@ -287,6 +287,11 @@ def _slack(task: Task, truth: Tensor) -> float:
         return 0.0
     slack = max((format_.rtol for format_ in task.formats if not format_.wide), default=0.0)
     return slack if truth.is_floating_point() else max(slack, 1 / max(float(exact(truth).abs().max()), 1.0))
+
+
+def tolerated(own: float, largest: float, task: Task, truth: Tensor) -> float:
+    """The error that rounding may make of an output, by that of its reference and its largest number."""
+    return max(_FACTOR * own, largest * max(_ERROR, _slack(task, truth)))
 
 
 def _trouble(
@@ -309,7 +314,7 @@ def _trouble(
     if off > max(_OTHER, slack, _FACTOR * own * _FINER) and other <= _FACTOR * off:
         message = f"differs from the reference there, in float64 too: {_furthest(precise, truth, reliable)}"
         return "stress-value", message
-    if variant.rounds and other > max(_ERROR, slack) and other > _FACTOR * own:
+    if variant.rounds and other > max(_ERROR, slack, _FACTOR * own):
         return "stress-accuracy", (
             f"has an error of {other:.1g} of its largest number, computed in float32; the reference has {own:.1g}"
         )
@@ -340,7 +345,7 @@ def _furthest(found: Tensor, truth: Tensor, where: Tensor | None) -> str:
     return f"{float(found[place]):.6g} for {float(truth[place]):.6g} at {list(place)}"
 
 
-def _run(case: Case, inputs: Mapping[str, Data], limits: Limits) -> list[Data]:
+def run_case(case: Case, inputs: Mapping[str, Data], limits: Limits) -> list[Data]:
     program, types, instance = case
     instance.applier.deadline = Deadline.after(limits.seconds)
     with default_dtype(instance.dtype), torch.random.fork_rng(devices=[]):
@@ -353,9 +358,9 @@ def _variants(instance: TaskInstance) -> Iterator[Variant]:
     names = [spec.name for _, spec, _ in instance.task.tensors()]
     inputs = [spec.name for spec in instance.task.inputs]
     groups = [*([name] for name in names if len(names) > 1), inputs, *([names] if len(names) > len(inputs) else [])]
-    sampled = {name: tuple(map(_single, parts)) for name, parts in instance.sampled(0).items()}
+    sampled = {name: tuple(map(single, parts)) for name, parts in instance.sampled(0).items()}
     changed = {
-        name: {kind: tuple(map(_single, parts)) for kind, parts in _changes(instance, name).items()} for name in names
+        name: {kind: tuple(map(single, parts)) for kind, parts in _changes(instance, name).items()} for name in names
     }
     seen = {_digest(sampled)}
     for group in groups:

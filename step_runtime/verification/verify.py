@@ -327,7 +327,7 @@ class Verifier:
         try:
             for place, checked in zip(self._large, self._checked(source, self._large), strict=False):
                 found = checked.found[:1] or [*filter(None, [self._result([place], [checked], self._seeds[:1])])]
-                if found and found[0].stage != "limits" and found[0].code not in (*UNKNOWN, "task-function"):
+                if found and found[0].stage != "limits" and found[0].code not in UNKNOWN:
                     details = (*found[0].details, *([f"at {place.place}"] if checked.found else []), _BEYOND)
                     yield replace(found[0], stage="stress", code="stress-sizes", details=details)
                     return

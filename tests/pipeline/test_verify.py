@@ -22,6 +22,12 @@ from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
 from pipeline.verification.judge import Request
 from tests.support.scripted_runs import RIGHT, TASK
 
+TASK_OF_ROWS = """
+inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
+fns: [{name: F, apply: "return [input[0].sum()]", input_dtype: "Buffer(fp32, [N])", output_dtype: fp32, func_name: fn}]
+outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: "input_data['E0'].sum(-1)"}]
+"""
+
 
 @pytest.fixture
 def task_file(tmp_path: Path) -> str:
@@ -151,6 +157,26 @@ def test_files_that_are_not_there_or_not_text(
         err = capsys.readouterr().err
         assert reported in err
         assert err.count("\n") == 1
+
+
+def test_larger_sizes_and_the_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors in units of the last place; a slice of the first 200 numbers fails; every node has its line."""
+    right, task, graph = tmp_path / "right.step", tmp_path / "task.yaml", tmp_path / "graph.json"
+    right.write_text(
+        "E1, E2, E3 = step.Copy(n=3).apply(E0)\nreturn step.Map(fn=fn).apply(step.Bufferize(a=1).apply(E2))"
+    )
+    sums = TASK_OF_ROWS + "original: {N: 300}\n"
+    task.write_text(sums)
+    assert run(str(task), str(right), "--sizes", "original", "--ir", str(graph)) == 0
+    assert "at M=5, N=300: output S0 is off by at most" in capsys.readouterr().out
+    ir = json.loads(graph.read_text())
+    lines = [(each["primitive"], each["config"], each["line"]) for each in ir["nodes"]]
+    assert lines == [("Copy", {}, 1), ("Copy", {}, 1), ("Bufferize", {"a": 1}, 2), ("Map", {"fn": "fn"}, 2)]
+    assert ir["streams"][-2]["dtype"] == [{"format": "fp32", "buffer": ["N"], "multihot": None}]
+    task.write_text(sums.replace("input[0].sum()", "input[0][:200].sum()"))
+    assert run(str(task), str(right), "--sizes", "M=2,N=300", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["stage"] == "value"
+    assert run(str(task), str(right), "--sizes", "Q=3") == run(str(task), str(right), "--sizes", "Q") == 2
 
 
 def test_exact_says_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
