@@ -24,7 +24,6 @@ from optimizers.attempt import Attempt, TaskExample
 from optimizers.autologging import join_autologging
 from optimizers.budget import Budget, Spending
 from optimizers.call_metric import checked_metric
-from optimizers.call_trace import TRACE_CALLS
 from optimizers.closing_remarks import cut_short, summary, warn_of_async_tools, warn_of_unscored
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
@@ -50,12 +49,6 @@ def _metric(value: Any) -> Any:
     return value
 
 
-def _choice(value: str) -> str:
-    if value not in TRACE_CALLS:
-        raise ValueError(f"expected one of {', '.join(TRACE_CALLS)}")
-    return value
-
-
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[int, Field(ge=1)]
 
@@ -74,7 +67,6 @@ class Options:
     budget: Budget | None = None
     domain: Domain | None = None
     observers: Sequence[Any] = ()
-    trace_calls: Annotated[str, AfterValidator(_choice)] = "all"
     num_threads: Positive | None = None
     metric_threshold: Finite | None = None
     max_demos: Annotated[int, Field(ge=0)] | None = None
@@ -106,8 +98,8 @@ class Options:
 class AdaptiveFewShot(Teleprompter):
     """Samples a program on all unsolved tasks, showing it its own solutions, as long as that helps.
 
-    Each predictor of the program is shown its own inputs and its own answers from the attempt that solved a task: every
-    call, or those that `trace_calls` selects.
+    Each predictor of the program is shown its own inputs and its own answers from the attempt that solved a task: all
+    calls in order, of which one counts for equal inputs, such as votes.
 
     Args:
         metric: `metric(example, prediction)`, or one with up to five arguments as for DSPy's GEPA, or a coroutine;
@@ -124,10 +116,6 @@ class AdaptiveFewShot(Teleprompter):
         budget: Limits of a run.
         domain: When two answers mean the same, which one is shorter, task names, …
         observers: Listeners to the run.
-        trace_calls: Which calls of a predictor become its demonstrations, of those in the attempt that solved a task:
-            `all` of them in order, so that an agent is shown how it starts and how it ends; the `first`; the `last`; or
-            `one`, the last or an earlier one at random, as in DSPy's BootstrapFewShot. Of calls with equal inputs, such
-            as votes, one counts. Without effect where a predictor is called once.
         num_threads: DSPy's name for `threads`; None: that of `dspy.settings`, else 8.
         metric_threshold: The lowest score of a right answer; None: the domain's, by default 1.
         max_demos: Demonstrations of a predictor; the easiest tasks' are omitted.
@@ -155,7 +143,7 @@ class AdaptiveFewShot(Teleprompter):
     def get_params(self) -> dict[str, Any]:
         """The settings as scalars, for trackers; those that are unset are omitted."""
         options = self._options
-        own = ("num_samples", "granularity", "seed", "trace_calls", "max_demos", "max_errors", "failure_score")
+        own = ("num_samples", "granularity", "seed", "max_demos", "max_errors", "failure_score")
         named: dict[str, Any] = {name: getattr(options, name) for name in (*own, "stop_at_score", "stop_after")}
         named |= {f"budget_{each.name}": getattr(options.budget, each.name, None) for each in fields(Budget)}
         named |= {
@@ -313,9 +301,7 @@ class AdaptiveFewShot(Teleprompter):
             program=program,
             # A prepared program keeps its demonstrations.
             fitter=DemoFitter(() if self._prepares else names, options.limits, options.max_demos, own=own),
-            sampler=Sampler(
-                options.metric, sampling, domain.threshold, journal, options.trace_calls, options.failure_score
-            ),
+            sampler=Sampler(options.metric, sampling, domain.threshold, journal, options.failure_score),
             selection=options.selection,
             domain=domain,
             spending=Spending(options.limits, Ledger() if self._overhead is None else self._overhead),

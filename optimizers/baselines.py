@@ -49,7 +49,7 @@ UNLIMITED_ERRORS = 1_000_000
 SHARE = 0.5
 """The part of a budget for the search; the rest is for samples of the program that it finds."""
 
-GROWTH = 2
+GROWTH = 1.5
 """A request with demonstrations and its answer, in prompts of the longest task without any."""
 
 
@@ -293,7 +293,7 @@ class GEPA(Baseline):
         scored = dspy.GEPA.auto_budget(None, max(1, predictors), 6, validation)
         while scored > 2 * validation:
             yield Search(validation, scored + validation + 6, scored // 6 + 1, {"max_metric_calls": scored})
-            scored //= 2
+            scored = 4 * scored // 5
         yield Search(validation, 3 * validation + 6, validation // 3 + 1, {"max_metric_calls": 2 * validation})
 
     def _optimizer(self, search: Search, tuning: Tuning) -> Teleprompter:

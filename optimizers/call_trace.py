@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -21,24 +19,6 @@ from optimizers.predictors import name_of
 
 Fields = dict[str, Any]
 Chosen = tuple[Fields, ...]
-
-
-def _one(calls: Chosen, seed: int) -> Chosen:
-    """The choice of DSPy's BootstrapFewShot: the last call or an earlier one, with even odds."""
-    rng = random.Random(seed)
-    return (rng.choice(calls[:-1]),) if len(calls) > 1 and rng.random() < 0.5 else calls[-1:]
-
-
-TRACE_CALLS: Mapping[str, Callable[..., Chosen]] = MappingProxyType(
-    {
-        "all": lambda calls, seed: calls,
-        "first": lambda calls, seed: calls[:1],
-        "last": lambda calls, seed: calls[-1:],
-        "one": _one,
-    }
-)
-"""Which of a predictor's calls in the attempt that solved a task become its demonstrations, by the choice's name; the
-second argument is the sample's seed."""
 
 
 class CallTrace(list[Any]):
@@ -70,7 +50,6 @@ def recorded_calls(
     program: dspy.Module,
     taught: Sequence[str],
     known: Mapping[str, Any],
-    choose: Callable[[Chosen], Chosen] = tuple,
 ) -> dict[str, Chosen]:
     """The fields of each taught predictor's calls, where they differ from the program's own fields.
 
@@ -80,7 +59,6 @@ def recorded_calls(
         program: The program.
         taught: Names of the predictors that get demonstrations.
         known: The program's inputs and outputs.
-        choose: Selects from a predictor's calls, which are in order of completion and differ in their inputs.
 
     Returns:
         Calls by predictor, none for one that was not called. A predictor is omitted if its one call has the fields of
@@ -99,8 +77,7 @@ def recorded_calls(
         fields = predictors[name].signature.fields
         if name in made:
             inputs = predictors[name].signature.input_fields
-            distinct = _distinct([{f: call[f] for f in fields if f in call} for call in made[name]], inputs, known)
-            chosen = choose(distinct)
+            chosen = _distinct([{f: call[f] for f in fields if f in call} for call in made[name]], inputs, known)
             if to_jsonable(chosen) != to_jsonable([{field: known[field] for field in fields if field in known}]):
                 calls[name] = chosen
         elif not any(signature.fields.keys() == fields.keys() for signature in unattributed):

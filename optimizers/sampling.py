@@ -30,7 +30,7 @@ from pydantic import Field
 from optimizers.arguments import Temperatures, validated
 from optimizers.attempt import Attempt, TaskExample
 from optimizers.call_metric import JUDGE, Metric, checked_metric, read_verdict, resolved
-from optimizers.call_trace import TRACE_CALLS, CallTrace, copied_fields, recorded_calls
+from optimizers.call_trace import CallTrace, copied_fields, recorded_calls
 from optimizers.errors import MetricError, UnavailableError, one_line
 from optimizers.ledger import Ledger
 from optimizers.metering import metered_all
@@ -143,7 +143,6 @@ class Sampler:
         journal: Attempts of an interrupted run. Those with an answer replace the samples of the same seed, iteration,
             task, temperature and index. So do those without one if a later iteration was built on them; in the
             interrupted iteration they are sampled again, and their tokens count.
-        trace_calls: Which of a predictor's calls are recorded for demonstrations: a name in `TRACE_CALLS`.
         failure_score: The score of a sample at which the program or the metric failed; None: such a sample is in no
             success rate.
     """
@@ -154,13 +153,11 @@ class Sampler:
         sampling: Sampling,
         threshold: float = 1.0,
         journal: Sequence[Attempt] = (),
-        trace_calls: str = "all",
         failure_score: float | None = None,
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
         # Where a threshold is given, it is about how good answers are.
         self.failure_score, self.judged = failure_score, checked_metric(metric, traced=threshold == 1.0)
-        self._choose_calls = TRACE_CALLS[trace_calls]
         self._journal, self._last, self._warned_of_none = journal, 0, False
         self._batched = True
         self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
@@ -281,8 +278,7 @@ class Sampler:
             return replace(result, attempt=replace(attempt, score=self.failure_score))
         if taught and attempt.passed:
             known = {**dict(spec.task.example.inputs().items()), **attempt.outputs}
-            choose = partial(self._choose_calls, seed=spec.seed)
-            attempt = replace(attempt, calls=recorded_calls(made, names, prepared.program, taught, known, choose))
+            attempt = replace(attempt, calls=recorded_calls(made, names, prepared.program, taught, known))
         return SampleResult(attempt)
 
     def _earlier(self, spec: SampleSpec) -> Attempt | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from pipeline.base.errors import Exit, print_message, require, start
 from pipeline.base.files import file_errors, writable_folder
@@ -16,6 +17,7 @@ NAME = "pipeline.report"
 EPILOG = """\
 examples:
   python -m pipeline.report -o report
+  python -m pipeline.report --export sft preferences -o data
   python -m pipeline.report 4f2a9c81 'none embedded' -o report      an id or its beginning, the beginning of a name
 
 runs without recorded answers are omitted and listed on stderr
@@ -34,6 +36,13 @@ class ReportOptions(Config):
         positional=True,
     )
     output: str = output_option("the folder to write; it is created if missing", "DIR", writable_folder, required=True)
+    export: tuple[Literal["sft", "preferences", "bundle"], ...] = option(
+        (),
+        "also write chats to tune an LM with, right answers (`sft`) or repairs (`preferences`), or a `bundle` of all"
+        " that the runs recorded",
+        "KIND",
+        nargs="+",
+    )
     as_json: Json = False
 
 
@@ -45,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     require("mlflow", "matplotlib", "pandas", "jinja2")
     print_message(NAME, "reads the recorded runs")
-    from pipeline.reporting import page
+    from pipeline.reporting import export, page
     from pipeline.reporting import runs as recorded_runs
 
     runs = recorded_runs.read_runs(options.run, skip=partial(print_message, NAME))
@@ -53,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with file_errors(f"--output: can't write the report to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         files = page.write(runs, folder)
+        files += [export.write(kind, runs, folder, files) for kind in options.export]
     if options.as_json:
         print(json_text(NAME, {"page": str(folder / files[0]), "runs": [run.run_id for run in runs], "files": files}))
     else:

@@ -49,7 +49,6 @@ from pipeline.running.session import (
 from pipeline.running.teacher import require_teachable
 from pipeline.verification.pool import LocalWorkers
 from pipeline.verification.task_files import load_tasks, load_with_warnings
-from signatures import YAMLAdapter
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
 
@@ -183,8 +182,8 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
     tasks, (client, experiment) = resumed.request.tasks, store.open_store()
     if register_as := resumed.request.config.register_as:
         model_id = log_model(client, experiment, resumed.run_id, path)
-        with dspy.context(adapter=YAMLAdapter()), in_store(store.store_uri()):
-            register(client, resumed.run_id, model_id, agent, register_as)
+        with in_store(store.store_uri()):
+            register(client, resumed.run_id, model_id, register_as)
     experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
     asked = proposer_asked(resumed.request.config)
     return JobResult(

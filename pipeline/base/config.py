@@ -297,7 +297,7 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
 
     register_as: str | None = option(
         None,
-        "also register the compiled program, and its prompts, in MLflow's registry, as a new version. The alias moves"
+        "also register the compiled program in MLflow's registry, as a new version. The alias moves"
         " to it; `models:/NAME@ALIAS` then serves in place of a file",
         "NAME[@ALIAS]",
         check=registered_name,

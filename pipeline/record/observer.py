@@ -90,7 +90,7 @@ class MLflowObserver(BaseObserver):
         run_name: The name of the runs; None for one that MLflow makes.
         client: The client; None for one of MLflow's current settings.
         traces: Whether the attempts that solve tasks, and nearest misses, become traces.
-        register_as: The name, or `NAME@ALIAS`, under which the registry gets the compiled program and its prompts.
+        register_as: The name, or `NAME@ALIAS`, under which the registry gets the compiled program.
 
     Raises:
         ValueError: It is no such name.
@@ -331,7 +331,7 @@ class MLflowObserver(BaseObserver):
         model_id = logged_models.log_model(record.client, record.experiment, record.run_id, digest, {}, save)
         if self._register_as is not None:
             with in_store(self._mlflow.tracking_uri):
-                register(record.client, record.run_id, model_id, program, self._register_as)
+                register(record.client, record.run_id, model_id, self._register_as)
 
     def _log_traces(self, experience: Experience) -> None:
         with in_store(self._mlflow.tracking_uri):

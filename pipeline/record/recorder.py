@@ -26,7 +26,6 @@ import mlflow
 from mlflow import MlflowClient
 
 from optimizers import Attempt, Entry, Experience, IterationStarted, RunStarted, TaskCount
-from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost
 from pipeline.base.files import write_text
@@ -170,7 +169,7 @@ class Recorder(MLflowObserver):
         self.record.write("costs.json", json.dumps(content, indent=1))
         self.record.log_metrics(within, len(experience.attempts))
 
-    def log_file(self, path: Path, program: Agent, register_as: str | None = None) -> None:
+    def log_file(self, path: Path, register_as: str | None = None) -> None:
         """Records the compiled program as `compiled.json`, and as a model; see `logged_models.register`."""
         record = self.record
         record.write("compiled.json", path.read_text(encoding="utf-8"))
@@ -179,7 +178,7 @@ class Recorder(MLflowObserver):
             model_id = models.log_model(record.client, record.experiment, record.run_id, path)
             if register_as is not None:
                 with in_store(store.store_uri()):
-                    register(record.client, record.run_id, model_id, program, register_as)
+                    register(record.client, record.run_id, model_id, register_as)
         except RecordError as error:  # the program itself is recorded
             logger.warning("the program is not logged as a model: %s", error)
 

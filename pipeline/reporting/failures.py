@@ -108,9 +108,9 @@ def summarize(attempts: Sequence[Attempt], language: str | None = None) -> Failu
     )
 
 
-def nearest_failures(attempts: Iterable[Attempt]) -> tuple[Failure, ...]:
-    """One failure per distinct wrong STeP program among the attempts, the nearest to a right one first."""
-    return _best([attempt for attempt in attempts if attempt.scored and not attempt.passed], registry.find(None))
+def nearest_failures(attempts: Iterable[Attempt], language: str | None = None) -> tuple[Failure, ...]:
+    """One failure per distinct wrong program among the attempts, the nearest to a right one first."""
+    return _best([attempt for attempt in attempts if attempt.scored and not attempt.passed], registry.find(language))
 
 
 def _best(wrong: Sequence[Attempt], language: Language) -> tuple[Failure, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -173,33 +173,14 @@ def _points(run: RecordedRun) -> Points:
 
 
 def remarks(runs: Sequence[RecordedRun]) -> list[str]:
-    """Warnings where the runs are not comparable or have few samples."""
-    found = []
-    tasks = _grouped(runs, lambda run: (tuple(run.tasks), run.params.get("task_set_digest")))
-    if len(tasks) > 1:
+    """Warnings where the runs are not comparable."""
+    found, sets = [], {(tuple(run.tasks), run.params.get("task_set_digest")) for run in runs}
+    if len(sets) > 1:
         shared = len(set.intersection(*(set(run.tasks) for run in runs)))
-        sets = "; ".join(f"{len(alike[0].tasks)} in {_labels(alike)}" for alike in tasks)
-        found.append(f"The runs have different tasks: {sets}. Tasks in all of these runs: {shared}.")
-    by_samples = _grouped(runs, lambda run: run.samples)
-    if len(by_samples) > 1:
-        numbers = "; ".join(f"{alike[0].samples} in {_labels(alike)}" for alike in by_samples)
-        found.append(
-            f"The runs have different numbers of samples per task and temperature, which is the n of pass@n: {numbers}."
-        )
-    if few := [run for run in runs if run.samples < 8]:
-        found.append(f"Runs with fewer than 8 samples, whose pass@8 is over all samples: {_labels(few)}.")
+        found.append(f"The runs have {len(sets)} different sets of tasks. Tasks in all of these runs: {shared}.")
+    if len(numbers := {run.samples for run in runs}) > 1:
+        found.append(f"The n of pass@n, samples per task and temperature, differs: {sorted(numbers)}.")
     return found
-
-
-def _grouped(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], object]) -> list[list[RecordedRun]]:
-    groups: dict[object, list[RecordedRun]] = {}
-    for run in runs:
-        groups.setdefault(key(run), []).append(run)
-    return list(groups.values())
-
-
-def _labels(runs: Sequence[RecordedRun]) -> str:
-    return " and ".join(run.label for run in runs) if len(runs) < 3 else f"{runs[0].label} and {len(runs) - 1} others"
 
 
 def _overview(runs: pd.DataFrame) -> pd.DataFrame:

@@ -46,10 +46,6 @@ LABEL_FORMATS = {
     "samples": "{} samples", "temperatures": "T {}", "task_set_digest": "tasks {}", "program": "{}", "seed": "seed {}",
 }  # fmt: skip
 """The parameters that distinguish the runs on a page, and the text of each in a legend."""
-COMPARED_ALL = ("optimizer", "lm")
-"""Those that are compared with all runs on the page, the others only with runs that are labelled alike."""
-ALWAYS_LABELLED = ("lm", "seed")
-"""Those that every label names."""
 NO_TOKENS = TokenCount()
 
 
@@ -235,22 +231,22 @@ def _labels(runs: Sequence[RecordedRun]) -> list[str]:
     """A short label for each run: its LM and seed, and what else distinguishes runs."""
     if len(runs) == 1:
         return [runs[0].name]
-    labels: list[tuple[str, ...]] = [()] * len(runs)
-    for key, words in LABEL_FORMATS.items():
-        values = [run.params.get(key) for run in runs]
-        rivals: dict[tuple[str, ...], set[str | None]] = {}
-        for label, value in zip(labels, values, strict=True):
-            rivals.setdefault(() if key in COMPARED_ALL else label, set()).update({value} - {None})
-        for place, value in enumerate(values):
-            contested = len(rivals[() if key in COMPARED_ALL else labels[place]]) > 1
-            if (contested or key in ALWAYS_LABELLED) and value is not None:
-                labels[place] += (words.format(PurePath(value).stem if key == "program" else value),)
-    joined = [", ".join(label) or run.name for label, run in zip(labels, runs, strict=True)]
-    repeated = Counter(joined)
-    return [
-        f"{label} ({run.run_id[:ID_PREFIX]})" if repeated[label] > 1 else label
-        for run, label in zip(runs, joined, strict=True)
+    contested = {key for key in LABEL_FORMATS if len({run.params.get(key) for run in runs} - {None}) > 1}
+    shown = {key: words for key, words in LABEL_FORMATS.items() if key in {*contested, "lm", "seed"}}
+    named = [
+        ", ".join(
+            words.format(PurePath(run.params[key]).stem if key == "program" else run.params[key])
+            for key, words in shown.items()
+            if key in run.params
+        )
+        for run in runs
     ]
+    joined = [label or run.name for label, run in zip(named, runs, strict=True)]
+    own = (
+        f" ({run.run_id[:ID_PREFIX]})" if joined.count(label) > 1 else ""
+        for run, label in zip(runs, joined, strict=True)
+    )
+    return [f"{label}{more}" for label, more in zip(joined, own, strict=True)]
 
 
 def _read(client: MlflowClient, run: Run) -> RecordedRun | None:

@@ -52,7 +52,6 @@ from pipeline.verification.metric import Metric
 from pipeline.verification.pool import LocalWorkers, Workers
 from pipeline.verification.pricing import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.task_files import digest
-from signatures import YAMLAdapter
 
 
 @dataclass(frozen=True)
@@ -145,8 +144,7 @@ class CompileJob:
                 save_program(compiled, program, origin)
         except UsageError as error:
             raise RecordError(str(error)) from error
-        with dspy.context(adapter=YAMLAdapter()):
-            self.recorder.log_file(program, compiled, self.request.config.register_as)
+        self.recorder.log_file(program, self.request.config.register_as)
         tasks, probe = self.request.tasks, self.recorder.probe.total
         language = self.request.config.language
         return JobResult(

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import dspy
-import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 from optimizers import Experience
@@ -30,28 +29,11 @@ class Hops(dspy.Module):
         return dspy.Prediction(answer=answer)
 
 
-@pytest.mark.parametrize(("trace_calls", "shown"), [("all", [0, 1, 2]), ("first", [0]), ("last", [2])])
-def test_of_several_calls_those_chosen_are_shown_as_they_were_when_they_were_made(trace_calls, shown):
-    compiled = solved(Hops(), trace_calls=trace_calls)
-    assert [demo.notes for demo in compiled.hop.demos] == [["right a"] * number for number in shown]
+def test_all_calls_are_shown_as_they_were_when_they_were_made():
+    compiled = solved(Hops())
+    assert [demo.notes for demo in compiled.hop.demos] == [["right a"] * number for number in range(3)]
     again = Experience.from_dict(json.loads(json.dumps(compiled.experience.to_dict())))
     assert again.entries == compiled.experience.entries and again.attempts == compiled.experience.attempts
-
-
-def test_all_is_the_default_and_one_is_the_last_or_an_earlier_one_as_in_dspys_bootstrapping():
-    """Seeded, so that a run repeats; over many tasks about half of the calls are last ones."""
-    assert [len(demo.notes) for demo in solved(Hops()).hop.demos] == [0, 1, 2]
-    names = [f"t{number}" for number in range(30)]
-    runs = [
-        [len(demo.notes) for demo in solved(Hops(), names, trace_calls="one", granularity=1).hop.demos] for _ in "ab"
-    ]
-    assert runs[0] == runs[1] and len(runs[0]) == 30
-    assert set(runs[0]) == {0, 1, 2} and 8 <= runs[0].count(2) <= 22
-
-
-def test_an_unknown_choice_of_calls_is_refused():
-    with pytest.raises(ValueError, match="trace_calls: expected one of all, first, last, one, found 'some'"):
-        solved(Hops(), trace_calls="some")
 
 
 def test_an_agent_is_shown_its_lookups_and_not_only_how_it_finishes():

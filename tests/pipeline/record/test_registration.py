@@ -1,20 +1,17 @@
-"""Compiled programs and their prompts in MLflow's registry: by name, version and alias, from commands and observers."""
+"""Compiled programs in MLflow's registry: by name, version and alias, from commands and observers."""
 
 from pathlib import Path
-from typing import Any
 
 import dspy
 import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from optimizers.metering import message_text
 from pipeline import MLflowObserver, load_program
 from pipeline import compile as command
 from pipeline.base.config import registered_name
 from pipeline.base.errors import run_command
 from pipeline.record import store
-from pipeline.record.logged_models import templates
 from tests.support.answering_lm import Engine, shared_tasks, use
 from tests.support.scripted_program import learn, shown_two
 
@@ -35,7 +32,7 @@ def compiled(*argv: str) -> None:
 def test_an_alias_names_the_latest_program_of_the_command(
     client: MlflowClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its prompts, too, which are linked to the run; a finished run is registered once more without a request."""
+    """A finished run is registered once more without a request."""
     engine = Engine()
     use(engine, monkeypatch)
     options = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0"]
@@ -45,12 +42,6 @@ def test_an_alias_names_the_latest_program_of_the_command(
     assert str(version.version) == "1"
     for address in ("models:/doubler@best", "models:/doubler/1", "models:/doubler/latest"):
         assert load_program(address, lm=dspy.LM("s", engine=Engine(), cache=False)).proposer.predict.demos
-    prompt: Any = client.load_prompt("prompts:/doubler.proposer.predict@best")
-    assert prompt.variables == {"task"}
-    assert any("step.Map(fn=fn)" in message["content"] for message in prompt.template if message["role"] == "assistant")
-    linked = client.get_run(version.run_id).data.tags["mlflow.linkedPrompts"]
-    assert "doubler.proposer.predict" in linked
-
     asked = engine.calls
     compiled("--resume", version.run_id, "--register-as", "doubler@best")
     assert str(client.get_model_version_by_alias("doubler", "best").version) == "2"
@@ -58,25 +49,10 @@ def test_an_alias_names_the_latest_program_of_the_command(
 
 
 def test_an_observer_registers_any_program(client: MlflowClient) -> None:
-    """Without an alias, by its version alone; the prompt asks what the program asks."""
-    program = learn("abcx", shown_two, observers=[MLflowObserver("any", client=client, register_as="mine")])
+    """Without an alias, by its version alone."""
+    learn("abcx", shown_two, observers=[MLflowObserver("any", client=client, register_as="mine")])
     (version,) = client.search_model_versions("name = 'mine'")
     assert version.aliases == [] and version.run_id
-    ((name, predictor),) = program.named_predictors()
-    prompt: Any = client.load_prompt(f"prompts:/mine.{name}/1")
-    asked = dspy.ChatAdapter().format(predictor.signature, list(predictor.demos), {"task": "new"})
-    assert [each["content"] for each in prompt.format(task="new")] == [message_text(message) for message in asked]
-
-
-def test_prompts_that_the_registry_cannot_hold_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """Too long, or with words in double braces that are no input; the warning names the predictor."""
-    program = dspy.Predict("task -> answer")
-    program.demos = [dspy.Example(task="a" * 100_000, answer="b")]
-    assert templates(program) == {} and "the prompt of self is not registered: it has 100," in caplog.text
-    program.demos = [dspy.Example(task="{{ other }}", answer="b")]
-    assert templates(program) == {} and "its text has other in double braces" in caplog.text
-    program.demos = []
-    assert list(templates(program)) == ["self"]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a@", "a@latest", "a@V3", "a@b@c", "ä"])
