@@ -7,6 +7,7 @@ import platform
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import torch
@@ -98,8 +99,9 @@ class Step(Language):
 
     def line_bits(self, task: Task, text: str, lines: Sequence[str], solved: Sequence[tuple[Task, str]]) -> list[float]:
         """By a grammar that solved tasks teach, see `pipeline.synthesis.line_grammar`."""
-        grammar = _line_grammar(task, tuple(SolvedTask(*each) for each in solved))
-        return [grammar.bits(text, line) for line in lines]
+        with _LEARNING:  # once, not in every thread that samples
+            grammar = _line_grammar(task, tuple(SolvedTask(*each) for each in solved))
+        return grammar.bits(text, lines)
 
     def repeats(self, task: Task, text: str) -> int:
         """How often functions are applied beyond once each."""
@@ -125,6 +127,9 @@ def _lines(task: Task) -> NextLines:
     from pipeline.synthesis.next_lines import NextLines
 
     return NextLines(static_scope(task), [spec.func_name for spec in task.fns if commutes(spec.apply)])
+
+
+_LEARNING = Lock()
 
 
 @lru_cache(maxsize=64)

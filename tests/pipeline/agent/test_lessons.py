@@ -16,17 +16,18 @@ def entry(name: str) -> Entry:
 
 
 def test_solved_tasks_move_the_bits_of_lines_and_the_share_of_repeats() -> None:
-    """Of the first lines of an attention the running maximum, after a sibling; copies of an agent learn together."""
-    lessons, task = LineLessons(STEP), task_named("attn/1")
-    shared, lines = copy.deepcopy(lessons), STEP.next_lines(task, "", 0)
+    """Of the first lines of a norm the right ones, after tasks without a norm; copies of an agent learn together."""
+    lessons, task = LineLessons(STEP), task_named("norm/2")
+    shared, lines = copy.deepcopy(lessons), STEP.next_lines(task, "", 1)
     assert lessons.bits is not None
     before = lessons.bits(task, "", lines)
-    shared.learn({name: entry(name) for name in ("attn/2", "gemm/0", "norm/1")}, ())
-    after, fold = lessons.bits(task, "", lines), "E2 = step.Scan(fn=fn_expmaxdiff, b=1)"
-    right = next(line for line in lines if line.startswith(fold))
-    share = [2 ** -bits[lines.index(right)] / sum(2**-each for each in bits) for bits in (before, after)]
+    shared.learn({name: entry(name) for name in ("attn/2", "etoe/2", "gemm/0")}, ())
+    after, right = lessons.bits(task, "", lines), lines.index("E1 = step.Map(fn=fn_square).apply(E0)")
+    share = [2 ** -bits[right] / sum(2**-each for each in bits) for bits in (before, after)]
     assert share[1] > 2 * share[0] > 0
-    assert shared.again == 2 / 5  # norm/1 takes the same mean twice
+    assert shared.again == 1 / 5
+    shared.learn({name: entry(name) for name in ("norm/1", "gemm/0")}, ())
+    assert shared.again == 2 / 4
 
 
 def test_programs_that_failed_are_known_whatever_their_names() -> None:
