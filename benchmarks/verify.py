@@ -29,7 +29,8 @@ from signatures import render_task
 from step_runtime.codegen import generate_test
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
-from step_runtime.verification.verify import Verdict, Verifier
+from step_runtime.verification.verdict import Verdict
+from step_runtime.verification.verify import Verifier
 from tests.support.mutants import changed
 from tests.support.oracles import solved
 

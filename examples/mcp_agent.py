@@ -1,11 +1,10 @@
-"""A scripted coding agent that writes three operators with the tools of `python -m pipeline.mcp`, offline.
+"""A scripted coding agent that writes two operators with the tools of `python -m pipeline.mcp`, offline.
 
     python examples/mcp_agent.py    # starts a server and speaks over stdin and stdout
 
 No LM takes part: the drafts are given, two of them wrong, and what the agent does next depends on the server's answers
 alone. A stream that is consumed twice gets a Copy, by the finding's code and place; a draft that breaks another rule,
-or computes something else, is followed by the next one; without a draft left, the agent asks for a search. It stops
-when `verify` says so. The session is printed as text.
+or computes something else, is followed by the next one. It stops when `verify` says so. The session is printed as text.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ DRAFTS: Mapping[str, Sequence[str]] = {
         "E6 = step.Map(fn=fn_addeps).apply(E5)\nE7 = step.Map(fn=fn_sqrt).apply(E6)\n"
         "E8 = step.Zip().apply((E3, E7))\nE9 = step.Map(fn=fn_div).apply(E8)\nreturn E9\n",
     ),
-    "attn/1": (),
 }
 """The drafts for each task, by the task's name."""
 
@@ -55,7 +53,7 @@ class Agent:
         _say("resource step://language", getattr(language.contents[0], "text", ""), 3)
         for task, texts in drafts.items():
             await self._call("examples", 6, task=task, count=1)
-            program = await self._from_drafts(task, texts) or await self._searched(task)
+            program = await self._from_drafts(task, texts)
             if program is not None:
                 self.solved[task] = program
         print(f"solved: {', '.join(self.solved)}")
@@ -69,13 +67,6 @@ class Agent:
                 found = await self._call("check", task=task, program=program)
             if found["passed"] and (await self._call("verify", task=task, program=program))["passed"]:
                 return program
-        return None
-
-    async def _searched(self, task: str) -> str | None:
-        found = await self._call("generate", task=task)
-        program: str | None = found["program"]
-        if program and (await self._call("verify", task=task, program=program))["passed"]:
-            return program
         return None
 
     async def _call(self, tool: str, lines: int = SHOWN, /, **arguments: Any) -> dict[str, Any]:

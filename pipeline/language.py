@@ -1,4 +1,4 @@
-"""`python -m pipeline.language new NAME | check NAME`: a language of one's own, from a skeleton to a report.
+"""`python -m pipeline.language new | check | skill NAME`: a language of one's own, from a skeleton to a report.
 
 `new` writes a package with a language that works; `check` tries what the commands rely on, with the language's own
 tasks and programs.
@@ -21,6 +21,7 @@ examples:
   python -m pipeline.language new mine              # writes ./mine-language
   pip install -e mine-language
   python -m pipeline.language check mine --junit report.xml
+  python -m pipeline.language skill mine > .claude/skills/mine/SKILL.md
 
 docs/languages.md leads from a skeleton to a report without faults.
 
@@ -30,9 +31,10 @@ exit codes: 0 the files are written, or every case holds, 1 something is broken,
 class LanguageOptions(Config):
     """The action and the language."""
 
-    action: Literal["new", "check"] = option(
+    action: Literal["new", "check", "skill"] = option(
         ...,
-        "`new`, write a skeleton; `check`, report whether a language keeps its contract",
+        "`new`, write a skeleton; `check`, report whether a language keeps its contract; `skill`, print it as an Agent"
+        " Skill",
         positional=True,
     )
     name: str = option(..., "the language's name: lower-case letters, digits and hyphens", "NAME", positional=True)
@@ -50,6 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _new(options)
 
     require("torch", "mlflow")
+    if options.action == "skill":
+        from pipeline.actions.skill import skill
+        from pipeline.languages import registry
+
+        print(skill(registry.find(options.name)))
+        return Exit.OK
     try:
         import pytest
     except ModuleNotFoundError:

@@ -1,14 +1,15 @@
 """`python -m pipeline.mcp FOLDER`: the checks as tools for a coding agent, by the Model Context Protocol.
 
-A client names task files below FOLDER and gives programs as text. Programs are parsed and never run; a task's own code
-runs in isolated workers, with the limits given here. Nothing is written.
+A client names task files below FOLDER and gives programs as text. They are judged, and a task's own code runs, in
+isolated workers, with the limits given here. Nothing is written.
 """
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 
 from pipeline.base.errors import Exit, UsageError, require, start
-from pipeline.base.settings import Config, Positive, option
+from pipeline.base.languages import LanguageName
+from pipeline.base.settings import Config, option
 from pipeline.cli.options import Parser
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
@@ -18,8 +19,9 @@ EPILOG = """\
 examples:
   python -m pipeline.mcp my_tasks/                     # a client starts this and speaks over stdin and stdout
   claude mcp add step -- python -m pipeline.mcp my_tasks/
+  python -m pipeline.mcp kernels/ --language ttlang    # another language
 
-tools: check, verify, explain, cost, examples, generate. docs/mcp.md describes them.
+tools: check, verify, examples. docs/mcp.md describes them.
 
 exit codes: 0 the client ended the session, 2 a bad option or folder, 130 interrupted"""
 
@@ -29,7 +31,7 @@ class ServerOptions(Config):
 
     folder: str = option(..., "the folder with the task files that clients may name", "FOLDER", positional=True)
     program: str | None = option(None, "a compiled program, whose demonstrations are shown as examples", "FILE")
-    max_minutes: Positive = option(2.0, "maximum time of a call of `generate`", "X")
+    language: LanguageName = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.mcp_server.server import opened
     from pipeline.mcp_server.workspace import Workspace
 
-    with opened(Workspace(options.folder), ProgramLimits.of(given), options.max_minutes, options.program) as server:
+    with opened(Workspace(options.folder), ProgramLimits.of(given), options.program, options.language) as server:
         anyio.run(server.run_stdio_async)
     return Exit.OK
 

@@ -1,37 +1,86 @@
-"""TT-Lang behind the seam of `pipeline.languages`."""
+"""TT-Lang behind the seam of `pipeline.languages`, as a language of tensors: what its programs may be."""
 
 from __future__ import annotations
 
-import re
+import ast
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pipeline.base.errors import UsageError
-from pipeline.languages import Diagnostic, Language, TaskError, TextTask, Verdict, fenced_blocks, read_text_task
-from ttlang import allowed
+from pipeline.languages import Diagnostic
+from pipeline.tensors.allowed import AllowList, refused
+from pipeline.tensors.language import TensorLanguage
 
-REVISION = "1"
+if TYPE_CHECKING:
+    from pipeline.tensors.judging import Runner
+
+REVISION = "2"
 """Of this adapter; a new one voids verdicts that are kept."""
-TILE = 32
-_KEYS: Mapping[str, type] = {"goal": str, "inputs": dict, "outputs": dict, "sizes": list, "reference": str}
+_BLOCK = ("broadcast", "fill", "mask", "mask_posinf", "squeeze", "transpose", "unsqueeze", "where")
+_MATH = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "celu", "clamp", "cos", "elu", "eq", "exp",
+    "exp2", "expm1", "floor", "frac", "gelu", "gt", "hardsigmoid", "hardtanh", "leaky_relu", "log", "logp1", "lt",
+    "max", "min", "ne", "neg", "prelu", "recip", "reduce_max", "reduce_sum", "relu", "relu_max", "relu_min", "round",
+    "rsqrt", "rsub", "selu", "sigmoid", "sign", "signbit", "silu", "sin", "softplus", "softsign", "sqrt", "square",
+    "tan", "tanh", "threshold", "trunc",
+)  # fmt: skip
+_OPERATION, _KERNELS = "ttl.operation", ("ttl.compute", "ttl.datamovement")
 
 
-class TTLang(Language):
-    """See `pipeline.languages.language` for the members.
+def _structure(tree: ast.Module) -> Iterator[Diagnostic]:
+    """One operation, with one compute and two datamovement kernels, which use its arguments."""
+    operations = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if len(operations) != 1:
+        message = f"expected one function decorated with `@ttl.operation(grid=...)`, found {len(operations)}"
+        yield refused(tree if not operations else operations[1], "operation", message)
+    for node in operations:
+        if _decorators(node) != [_OPERATION]:
+            yield refused(node, "operation", "expected the decorator `@ttl.operation(grid=(1, 1))` and no other")
+        kernels = [each for each in ast.walk(node) if isinstance(each, ast.FunctionDef) and each is not node]
+        for kernel in kernels:
+            if len(kernel.decorator_list) != 1 or _decorators(kernel)[0] not in _KERNELS:
+                yield refused(kernel, "kernel", "expected the decorator `@ttl.compute()` or `@ttl.datamovement()`")
+            if kernel.args.args:
+                yield refused(kernel, "arguments", "a kernel has no arguments: it uses the operation's")
+        kinds = [each or "" for kernel in kernels for each in _decorators(kernel)]
+        if sorted(filter(None, kinds)) != ["ttl.compute", "ttl.datamovement", "ttl.datamovement"]:
+            message = f"expected one compute and two datamovement kernels, found {len(kernels)} functions"
+            yield refused(node, "kernels", message)
 
-    Programs are run as Python, in confined cells only, after `allowed` has refused all but a part of the language.
-    """
+
+def _decorators(node: ast.FunctionDef) -> list[str | None]:
+    """The dotted names of decorators that are called."""
+    return [ALLOWED.decorator(each) if isinstance(each, ast.Call) else None for each in node.decorator_list]
+
+
+ALLOWED = AllowList(
+    imports=frozenset({"ttl", "ttnn", "torch"}),
+    paths=frozenset({
+        "ttl.copy", "ttl.grid_size", "ttl.make_dataflow_buffer_like", "ttl.node", "ttl.GroupTransfer",
+        *(f"ttl.block.{name}" for name in _BLOCK), *(f"ttl.math.{name}" for name in _MATH),
+    }),
+    methods=frozenset({"add", "pop", "push", "reserve", "shape", "store", "wait", "wait_all"}),
+    structure=_structure,
+    decorators=frozenset({_OPERATION, *_KERNELS}),
+    texts=frozenset({"full", "auto"}),
+    given=frozenset({"grid"}),
+)  # fmt: skip
+
+
+class TTLang(TensorLanguage):
+    """Programs are run as Python by the functional simulator, in confined cells only."""
 
     name = "ttlang"
-    stages: Sequence[str] = ("parse", "static", "run", "value")
-    executes = True
     folder = Path(__file__).parent
     preload: Sequence[str] = ("ttlang.simulation",)
+    allowed = ALLOWED
+    multiple, rank = 32, 2
+    tolerances: Mapping[str, tuple[float, float]] = {"fp32": (1e-4, 1e-4)}
 
     @cached_property
     def version(self) -> str:
@@ -39,66 +88,11 @@ class TTLang(Language):
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return f"{REVISION}, tt-lang-sim {version('tt-lang-sim')}, python {python}"
 
-    def task(self, text: str, name: str, source: str) -> TextTask:
-        """A task names inputs and outputs with their dims, sets of sizes in multiples of 32, and a reference.
+    def runner(self) -> type[Runner]:
+        """The simulator."""
+        from ttlang.simulation import Simulation
 
-        Raises:
-            TaskError: It is none.
-        """
-        task = read_text_task(text, name, source, _KEYS)
-        for wrong in _wrong(task.content):
-            raise TaskError(f"{source}:1: {wrong}")
-        return task
-
-    def extract(self, answer: str) -> str:
-        """The last fenced block with an operation, else the last one; without a fence, the text from an import on."""
-        answer = answer.replace("\r\n", "\n")
-        if fenced := fenced_blocks(answer):
-            return next((each for each in reversed(fenced) if "ttl.operation" in each), fenced[-1]).strip() + "\n"
-        start = re.search(r"^(?:import ttl\b|@ttl\.operation)", answer, re.MULTILINE)
-        return answer[start.start() if start else 0 :].strip() + "\n"
-
-    def check(self, task: TextTask, text: str) -> Sequence[Diagnostic]:
-        """What the allow-list refuses."""
-        return allowed.checked(text).found
-
-    def judge(self, task: TextTask, text: str, limits: Any) -> Verdict:
-        """The verdict of the simulator, in a worker."""
-        from ttlang import simulation
-
-        return simulation.judge(task, text)
-
-    def key(self, task: TextTask | None, text: str) -> str:
-        """The syntax tree up to renaming."""
-        return allowed.key(text)
-
-    def structures(self, task: TextTask, text: str | None) -> frozenset[str]:
-        """The reference's functions, the number of inputs, and what of the language a program uses."""
-        words = re.findall(r"\.(\w+)\(|(@|\*\*)", task.content["reference"])
-        found = {f"ref {name or operator}" for name, operator in words}
-        found.add(f"{len(task.content['inputs'])} inputs")
-        tree = None if text is None else allowed.checked(text).tree
-        return frozenset(found if tree is None else found | allowed.paths(tree))
-
-
-def _wrong(content: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a task's content."""
-    inputs, outputs = content["inputs"], content["outputs"]
-    shapes = {**inputs, **outputs}
-    if not inputs or not outputs or len(shapes) < len(inputs) + len(outputs):
-        yield "inputs, outputs: expected names, each once, with lists of dims"
-    for name, dims in shapes.items():
-        if not str(name).isidentifier() or not isinstance(dims, list) or len(dims) != 2:
-            yield f"{name}: expected a name with a list of two dims, found {dims!r}"
-            return
-    named = {dim for dims in shapes.values() for dim in dims if isinstance(dim, str)}
-    if not content["sizes"]:
-        yield "sizes: expected one set of sizes or more, such as {R: 64, C: 96}"
-    for sizes in content["sizes"]:
-        if not isinstance(sizes, dict) or set(sizes) != named:
-            yield f"sizes: expected a size for each of {', '.join(sorted(named))}, found {sizes!r}"
-        elif not all(isinstance(size, int) and size > 0 and size % TILE == 0 for size in sizes.values()):
-            yield f"sizes: expected multiples of {TILE}, found {sizes!r}"
+        return Simulation
 
 
 if find_spec("ttl") is None:

@@ -16,6 +16,7 @@ from pipeline.base.errors import Exit, UsageError
 from pipeline.base.languages import DEFAULT
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
+from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.reporting.failures import MAX_FAILURES, summarize
 from pipeline.running.session import RERUN
@@ -49,7 +50,7 @@ def output_files(
     """
     if output is None:
         return {task.name: [] for task in tasks}
-    text = f".{language or DEFAULT}"
+    text = registry.find(language).suffix or f".{language or DEFAULT}"
     endings = {"yaml": (".yaml",), "text": (text,), "both": (".yaml", text)}[form]
     files = {task.name: [Path(output, f"{task.name}{ending}") for ending in endings] for task in tasks}
     existing = [path for paths in files.values() for path in paths if path.exists()]

@@ -15,33 +15,18 @@ if TYPE_CHECKING:
     from pipeline.languages.language import Language, Task, fenced_blocks
     from pipeline.languages.tasks import TextTask, read_text_task
     from step_runtime.base.errors import Diagnostic, Span, TaskError
-    from step_runtime.verification.verify import Verdict
+    from step_runtime.verification.verdict import Verdict
 
-__all__ = [
-    "Diagnostic",
-    "Language",
-    "Span",
-    "Task",
-    "TaskError",
-    "TextTask",
-    "Verdict",
-    "fenced_blocks",
-    "read_text_task",
-]
 _HOMES = {
-    "Diagnostic": "step_runtime.base.errors",
-    "Language": "pipeline.languages.language",
-    "Span": "step_runtime.base.errors",
-    "Task": "pipeline.languages.language",
-    "TaskError": "step_runtime.base.errors",
-    "TextTask": "pipeline.languages.tasks",
-    "Verdict": "step_runtime.verification.verify",
-    "fenced_blocks": "pipeline.languages.language",
-    "read_text_task": "pipeline.languages.tasks",
+    "pipeline.languages.language": ("Language", "Task", "fenced_blocks"),
+    "pipeline.languages.tasks": ("TextTask", "read_text_task"),
+    "step_runtime.base.errors": ("Diagnostic", "Span", "TaskError"),
+    "step_runtime.verification.verdict": ("Verdict",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

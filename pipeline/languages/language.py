@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from pipeline.base.errors import UsageError
@@ -19,7 +20,8 @@ from pipeline.base.paths import shown
 if TYPE_CHECKING:
     from pipeline.base.choices import PromptKind
     from step_runtime.base.errors import Diagnostic
-    from step_runtime.verification.verify import Verdict
+    from step_runtime.verification.held_out import HeldOut
+    from step_runtime.verification.verdict import Verdict
 
 
 def fenced_blocks(answer: str) -> list[str]:
@@ -67,6 +69,10 @@ class Language(ABC):
         stages: Where a program may fail, in the order of checking; 2 or more. A lost worker counts as the last
             but for a stage `run`, where there is one.
         executes: Whether `judge` runs the program as code of the host, which is a weaker promise than interpreting it.
+        confined: Whether that happens in confined cells alone; not where the user names a device that they can't reach.
+        environment: Variables that workers have before they import a module of `preload`.
+        holds_out: Whether `hold_out` is implemented.
+        suffix: Of files with a program, such as `.py`; empty for the language's name.
         folder: The language's data: `prompts/` with `proposer.md` and `refiner.md`, `tasks/`, `oracles/` and
             `near-misses/`, in which a program has the path of its task.
         version: Changes whenever a verdict may change; None: a digest of the package's code, see `registry.version`.
@@ -77,6 +83,10 @@ class Language(ABC):
     name: str
     stages: Sequence[str]
     executes: bool = False
+    confined: bool = True
+    environment: Mapping[str, str] = MappingProxyType({})
+    holds_out: bool = False
+    suffix: str = ""
     folder: Path
     preload: Sequence[str] = ()
     guards: bool = False
@@ -104,6 +114,14 @@ class Language(ABC):
             A verdict that passed, or failed at one of `stages`. It is unknown, neither right nor wrong, where its first
             diagnostic has a code of `step_runtime.base.errors.UNKNOWN`, such as `internal`.
         """
+
+    def stress(self, task: Any, text: str) -> Sequence[Diagnostic]:
+        """Warnings about a program that passes, on inputs unlike the task's; in a worker."""
+        return ()
+
+    def hold_out(self, task: Any, text: str, seed: int) -> HeldOut:
+        """The verdict on a program that passes, at sizes and inputs drawn from a seed; in a worker."""
+        raise NotImplementedError
 
     def extract(self, answer: str) -> str:
         """The program in an LM's answer: the last fenced block, else the whole answer. Never raises."""

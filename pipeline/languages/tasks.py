@@ -59,8 +59,19 @@ def read_text_task(text: str, name: str, source: str, keys: Mapping[str, type | 
     for key, kind in allowed.items():
         if not isinstance(content.get(key), kind):
             _refuse(source, key, content, kind, yaml_format.line_of(node, (key,)) if key in content else 1)
-    statement = {key: value for key, value in content.items() if key != "impl"}
-    return TextTask(name, yaml_format.dump(statement), content.get("impl"))
+    return TextTask(name, _without_impl(text, node, content), content.get("impl"))
+
+
+def _without_impl(text: str, node: Any, content: Mapping[str, Any]) -> str:
+    """The author's own text, without the lines of `impl`."""
+    if node.flow_style:
+        return yaml_format.dump({key: value for key, value in content.items() if key != "impl"})
+    lines = text.splitlines(keepends=True)
+    for key, value in node.value:
+        if key.value == "impl":
+            end = value.end_mark.line + (value.end_mark.column > 0)
+            lines[key.start_mark.line : end] = []
+    return "".join(lines).strip("\n") + "\n"
 
 
 def _refuse(source: str, key: str, content: Mapping[str, Any], kind: type | tuple[type, ...], line: int) -> None:

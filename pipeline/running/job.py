@@ -275,9 +275,10 @@ def language_params(language: str | None) -> dict[str, str]:
     if language is None:
         return {}
     spoken = registry.find(language)
+    where = "in confined cells" if spoken.confined else "not confined"
     return {
         "language_version": registry.version(language),
-        "programs": "run as Python, in confined cells" if spoken.executes else "interpreted",
+        "programs": f"run as Python, {where}" if spoken.executes else "interpreted",
     }
 
 

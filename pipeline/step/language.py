@@ -28,7 +28,8 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
-from step_runtime.verification.verify import Verdict, Verifier
+from step_runtime.verification.verdict import Verdict
+from step_runtime.verification.verify import Verifier
 
 if TYPE_CHECKING:
     from pipeline.synthesis.line_grammar import LineGrammar

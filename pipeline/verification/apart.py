@@ -27,8 +27,10 @@ class Crashed(Exception):
     """The process ended without an answer; the message says how."""
 
 
-def apart(function: Callable[..., bytes], *args: Any) -> bytes:
+def apart(function: Callable[..., bytes], *args: Any, confined: bool = True) -> bytes:
     """What a function returns in a process forked from this one, without files, and without a way to another process.
+
+    It keeps its files where it is not `confined`, as a device's driver must open some.
 
     Raises:
         MemoryError: It had no memory left.
@@ -37,7 +39,7 @@ def apart(function: Callable[..., bytes], *args: Any) -> bytes:
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if not pid:
-        _answer(theirs, function, *args)
+        _answer(theirs, confined, function, *args)
     theirs.close()
     answer = bytearray()
     with ours:
@@ -53,13 +55,13 @@ def apart(function: Callable[..., bytes], *args: Any) -> bytes:
     return bytes(answer)
 
 
-def _answer(theirs: socket.socket, function: Callable[..., bytes], *args: Any) -> NoReturn:
+def _answer(theirs: socket.socket, confined: bool, function: Callable[..., bytes], *args: Any) -> NoReturn:
     try:
         number = os.dup2(theirs.detach(), 3)  # the place of a cell's own connection, which closes
         os.closerange(number + 1, os.sysconf("SC_OPEN_MAX"))
         processes.end_with_parent()
         sys.stdout = sys.stderr = io.StringIO()
-        if version := landlock.version():
+        if confined and (version := landlock.version()):
             landlock.restrict(version, (), ())
         connection = socket.socket(fileno=number)
         connection.sendall(function(*args))

@@ -9,6 +9,7 @@ from typing import Any
 from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.base.text import counted, visible
+from pipeline.languages import registry
 from pipeline.verification.judge import hold_out as judge
 from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
 from pipeline.verification.pool import PoolSettings, WorkerLost, Workers
@@ -39,12 +40,12 @@ def holding_out(
         tell: Is given a message before programs are judged.
         executor: The run's, whose processes know the tasks already, with `run_settings`; None for the pool alone.
     """
-    if language is not None:
+    if language is not None and not registry.find(language).holds_out:
         return None
 
     def asked(executor: Executor, claims: Claims, *, last: bool) -> list[HeldOutVerdict | None]:
         futures = [
-            executor.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed)
+            executor.submit(judge, example.task.name, example.task.statement, str(outputs["impl"]), seed, language)
             for example, outputs in claims
         ]
         return [_verdict(future, last) for future in futures]

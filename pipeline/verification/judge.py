@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
     from step_runtime.verification.exact.proof import ExactVerdict
     from step_runtime.verification.held_out import HeldOut, HeldOutTask
-    from step_runtime.verification.verify import Verdict, Verifier
+    from step_runtime.verification.verdict import Verdict
+    from step_runtime.verification.verify import Verifier
 
 LOST_BEFORE = "lost-before"
 _LOADING = "loading"
@@ -113,7 +114,9 @@ def verdict_of(request: Request, future: Future[Any]) -> ProgramVerdict:
     hint = "code of the task must leave Python, torch and the verifier as they are"
     if error.code != "tampered":
         suspect = f"`judge` of the language `{request.language}`" if request.language else "a function of the task"
-        hint = "; ".join([f"{suspect} may be at fault, and not the program", *_options(request, error, stressed)])
+        runs = request.language is not None and registry.find(request.language).executes
+        why = "the program may never end" if runs else f"{suspect} may be at fault, and not the program"
+        hint = "; ".join([why, *_options(request, error, stressed)])
     message = f"verification {error}"
     stage = "run" if request.language is None else registry.lost_stage(registry.find(request.language).stages)
     found_wrong = Finding(severity="error", stage=stage, file=request.program, code=error.code, message=message,
@@ -181,7 +184,7 @@ def _in_step(request: Request) -> ProgramVerdict:
     """By the verifier of STeP."""
     from step_runtime.base.errors import Diagnostic, RunError
     from step_runtime.tasks.reader import task_text
-    from step_runtime.verification.verify import Verdict
+    from step_runtime.verification.verdict import Verdict
 
     name, statement, text, source = request.task, request.statement, request.text, ""
     doubts: tuple[TaskWarning, ...] = ()
@@ -232,6 +235,7 @@ def _verified(request: Request, source: str, text: str) -> ProgramVerdict:
 def _in_language(request: Request, name: str) -> ProgramVerdict:
     """By another language, whose faults are unknown verdicts."""
     from step_runtime.tasks.reader import task_name, task_text
+    from step_runtime.verification.verdict import Verdict
 
     language, source = registry.find(name), request.statement
     if request.path is None:
@@ -242,13 +246,19 @@ def _in_language(request: Request, name: str) -> ProgramVerdict:
     text = task.impl if request.text is None else request.text
     if text is None:
         return _without_program(request, task.name)
-    verdict = _judged(language, task.without_impl(), text, request.limits)
+    if request.run:
+        verdict = _judged(language, task.without_impl(), text, request.limits)
+    else:
+        found = tuple(language.check(task.without_impl(), text))
+        verdict = Verdict(not found, found[0].stage if found else None, found)
+    if verdict.passed and request.run and request.stress:
+        verdict = dataclasses.replace(verdict, diagnostics=tuple(language.stress(task.without_impl(), text)))
     return _described(dataclasses.replace(request, task=task.name), source, text, verdict)
 
 
 def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
     from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
-    from step_runtime.verification.verify import Verdict
+    from step_runtime.verification.verdict import Verdict
 
     try:
         verdict = language.judge(task, text, limits)
@@ -372,7 +382,7 @@ def _at_sizes(request: Request, found: ProgramVerdict, text: str) -> ProgramVerd
     return found.model_copy(update={**update, "feedback": "\n".join([*filter(None, [found.feedback]), *lines])})
 
 
-def hold_out(task: str, statement: str, text: str, seed: int) -> HeldOut:
+def hold_out(task: str, statement: str, text: str, seed: int, language: str | None = None) -> HeldOut:
     """The verdict on a program at sizes and inputs that are drawn from a seed.
 
     Raises:
@@ -382,6 +392,8 @@ def hold_out(task: str, statement: str, text: str, seed: int) -> HeldOut:
     from step_runtime.base.errors import TaskError
 
     try:
+        if language is not None:
+            return registry.find(language).hold_out(_task(task, statement, language), text, seed)
         return _held_out_task(task, statement, seed).judge(text)
     except TaskError as error:
         _end_if_out_of_memory(error)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,14 +72,16 @@ def verification_settings(
     Raises:
         UsageError: The language runs its programs, and this machine's cells are not confined.
     """
-    own: tuple[str, ...] = ()
+    preload: tuple[str, ...] = PRELOAD
     alone = False
     if language is not None:
         spoken = registry.find(language)
-        own = (registry.module_of(language), *spoken.preload)
+        os.environ.update(spoken.environment)  # of the server that forks workers, which starts with the first pool
+        preload = (*PRELOAD[1:], registry.module_of(language), *spoken.preload)
         alone = spoken.executes
-        sandbox = required(language) if alone else sandbox
-    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox, patience, alone)
+        if alone:
+            sandbox = required(language) if spoken.confined else Sandbox("off")
+    return PoolSettings(seconds, memory, _settle, preload, task_of, files_of, sandbox, patience, alone)
 
 
 def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:
@@ -174,10 +178,9 @@ def _settle_to_prove() -> Callable[[], bool]:
 
 def _settle() -> Callable[[], bool]:
     """Prepares a process; the check whether what judges in it is what it was, which a task's code may have changed."""
-    import torch
-
-    # One process a core: more threads in each would only be in each other's way.
-    torch.set_num_threads(1)
+    if "torch" in sys.modules:
+        # One process a core: more threads in each would only be in each other's way.
+        importlib.import_module("torch").set_num_threads(1)
     return integrity.unchanged()
 
 

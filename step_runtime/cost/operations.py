@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
@@ -82,6 +81,10 @@ def _products(func: Any, name: str, args: Any, made: list[Tensor]) -> tuple[int,
         left = args[place]
         batch = left.shape[0] if name == "addbmm" else 1
         return (made[0].numel() if place else 0), made[0].numel() * left.shape[-1] * batch
+    if torch.Tag.pointwise in func.tags:
+        return None
+    from torch.utils.flop_counter import flop_registry  # imports triton, where that is installed
+
     packet = getattr(func, "overloadpacket", None)
     if packet in flop_registry:
         # A convolution or an attention, for which torch's own counter has 2 for each product.

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from random import Random
@@ -28,7 +28,6 @@ from step_runtime.base.errors import (
     TaskError,
     describe_error,
     out_of_memory,
-    quantity,
 )
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.model import estimate
@@ -51,6 +50,7 @@ from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
 from step_runtime.verification.stress import Case, Stress
 from step_runtime.verification.task_costs import over_limits
+from step_runtime.verification.verdict import Verdict
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
@@ -66,43 +66,6 @@ _COLLECTED = 2**19
 """Numbers of a task's tensors from which they are collected when they are dropped: instances are part of cycles."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
 _LOG = logging.getLogger(__name__)
-_LONGEST_FEEDBACK = 20_000
-"""Characters of a rendered verdict after which no further finding is added."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The result of verification.
-
-    `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
-    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent; `exact` is what exact
-    arithmetic says, where that was asked of a program that passes.
-    """
-
-    passed: bool
-    stage: str | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    seconds: float = field(default=0.0, compare=False)
-    exact: ExactVerdict | None = None
-
-    @property
-    def unknown(self) -> bool:
-        """Whether it is not known if the program is right: see `errors.UNKNOWN`."""
-        return bool(self.diagnostics) and not self.passed and self.diagnostics[0].code in UNKNOWN
-
-    def render(self, text: str, name: str = "program") -> str:
-        """The verdict for people and LMs alike; the first findings of very many."""
-        if self.passed:
-            return f"{name}: passed"
-        lines: list[str] = []
-        length = 0
-        for number, diagnostic in enumerate(self.diagnostics):
-            if length > _LONGEST_FEEDBACK:
-                lines.append(f"… and {quantity(len(self.diagnostics) - number, 'more finding')}")
-                break
-            lines.append(diagnostic.render(text, name))
-            length += len(lines[-1])
-        return "\n".join(lines)
 
 
 class Verifier:

@@ -14,7 +14,8 @@ from step_runtime.base.errors import Diagnostic
 from step_runtime.codegen import generate_test
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import SolvedTask
-from step_runtime.verification.verify import Verdict, verify
+from step_runtime.verification.verdict import Verdict
+from step_runtime.verification.verify import verify
 from tests.attacks.test_verdicts import PLAIN, SAME, TASK
 from tests.support.paths import PROJECT
 

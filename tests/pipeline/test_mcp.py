@@ -47,7 +47,7 @@ def test_a_session_ends_with_its_client(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["nowhere"], "nowhere: expected a folder with task files"),
-        ([".", "--max-minutes", "0"], "argument --max-minutes: expected a number greater than 0"),
+        ([".", "--language", "x"], "argument --language: no language 'x'"),
         ([], "the following arguments are required: FOLDER"),
     ],
 )

@@ -4,7 +4,8 @@ import functools
 
 from step_runtime.base.errors import Diagnostic
 from step_runtime.tasks.reader import loads_task
-from step_runtime.verification.verify import Verdict, Verifier
+from step_runtime.verification.verdict import Verdict
+from step_runtime.verification.verify import Verifier
 
 
 def simulated(number: int, text: str) -> Verdict:

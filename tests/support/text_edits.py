@@ -18,7 +18,8 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_program
-from step_runtime.verification.verify import Verdict, Verifier
+from step_runtime.verification.verdict import Verdict
+from step_runtime.verification.verify import Verifier
 
 TASK = loads_task(
     """

@@ -36,12 +36,11 @@ def task_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(task_folder: Path) -> Iterator[MCPServer[Any]]:
-    with opened(Workspace(task_folder), ProgramLimits(limit_bytes=2**20), minutes=1.0) as served:
+    with opened(Workspace(task_folder), ProgramLimits(limit_bytes=2**20)) as served:
         yield served
 
 
-@pytest.fixture
-def ask(server: MCPServer[Any]) -> Ask:
+def _asking(server: MCPServer[Any]) -> Ask:
     """Calls a method of a client of the server, such as `call_tool`."""
 
     def asked(method: str, *args: Any, **options: Any) -> Any:
@@ -58,3 +57,13 @@ def ask(server: MCPServer[Any]) -> Ask:
         return answer
 
     return asked
+
+
+@pytest.fixture
+def asking() -> Callable[[MCPServer[Any]], Ask]:
+    return _asking
+
+
+@pytest.fixture
+def ask(server: MCPServer[Any]) -> Ask:
+    return _asking(server)

@@ -1,29 +1,29 @@
 """The tools say what the commands say, as text and as data that agrees with the schema that a client is told."""
 
-import threading
-from concurrent.futures import wait
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import jsonschema
 import pytest
-from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from pipeline.mcp_server.tools import Toolbox
-from pipeline.verification.pool import PoolSettings, Workers
+from pipeline.mcp_server.server import opened
+from pipeline.mcp_server.workspace import Workspace
+from pipeline.verification.limits import ProgramLimits
 from tests.pipeline.mcp_server.conftest import Ask
-from tests.support import crashing
+from tests.support.languages import install_counter
 from tests.support.scripted_runs import RIGHT
 
 TWICE = "E1 = step.Map(fn=fn).apply((E0))\nE2 = step.Map(fn=fn).apply((E0))\nreturn E2"
 
 
-def test_a_client_is_told_six_tools(ask: Ask) -> None:
+def test_a_client_is_told_three_tools(ask: Ask) -> None:
     """Each with a description without indentation; all of them only read."""
     tools = ask("list_tools").tools
-    assert [tool.name for tool in tools] == ["check", "verify", "explain", "cost", "examples", "generate"]
+    assert [tool.name for tool in tools] == ["check", "verify", "examples"]
     for tool in tools:
         assert tool.description and "\n  " not in tool.description
         assert tool.annotations.read_only_hint and "task" in tool.input_schema["required"]
@@ -34,8 +34,6 @@ def test_a_client_is_told_six_tools(ask: Ask) -> None:
     [
         ("check", {"task": "double", "program": RIGHT}),
         ("verify", {"task": "double", "program": TWICE}),
-        ("explain", {"task": "more/wrong"}),
-        ("cost", {"task": "more/solved", "sizes": {"M": 64}}),
         ("examples", {"task": "double"}),
     ],
 )
@@ -72,72 +70,16 @@ def test_verify_judges_the_tasks_own_program_without_another(ask: Ask) -> None:
     assert missing.is_error and "has no `impl`" in missing.content[0].text
 
 
-def test_explain_names_the_stream_that_matches_nothing(ask: Ask) -> None:
-    """With a table of all streams."""
-    result = ask("call_tool", "explain", {"task": "more/wrong"})
-    assert result.structured_content["values"] and "E1  fp32 [M]  Map(fn=fn) of E0" in result.content[0].text
-
-
-def test_cost_takes_sizes(ask: Ask) -> None:
-    """Traffic is that of one input and one output of M numbers of four bytes."""
-    result = ask("call_tool", "cost", {"task": "double", "program": RIGHT, "sizes": {"M": 64}})
-    assert result.structured_content["cost"]["figures"]["traffic"]["value"] == 2 * 64 * 4
-
-
-def test_cost_refuses_sizes_below_one(ask: Ask) -> None:
-    """By the tool's own schema."""
-    assert ask("call_tool", "cost", {"task": "double", "program": RIGHT, "sizes": {"M": 0}}).is_error
+def test_verify_names_the_stream_that_matches_nothing(ask: Ask) -> None:
+    """Of a program with wrong values."""
+    result = ask("call_tool", "verify", {"task": "more/wrong"})
+    assert result.structured_content["values"] and "E1" in result.content[0].text
 
 
 def test_limits_are_the_users(ask: Ask) -> None:
     """The server was started with a limit of one MiB, and no argument raises it."""
     result = ask("call_tool", "verify", {"task": "double", "program": "return step.Repeat(n=1000000).apply(E0)"})
     assert result.structured_content["stage"] == "limits"
-
-
-def test_a_search_finds_a_program_and_tells_its_progress(ask: Ask) -> None:
-    """Which passes; the data agrees with the schema."""
-    told: list[float | None] = []
-
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append(total)
-
-    result = ask("call_tool", "generate", {"task": "double"}, progress_callback=progress)
-    assert not result.is_error and told[0] == 60, result.content[0].text
-    program = result.structured_content["program"]
-    assert result.structured_content["passed"] and program in result.content[0].text
-    assert ask("call_tool", "verify", {"task": "double", "program": program}).structured_content["passed"]
-
-
-def test_searches_run_one_after_the_other_and_end_when_they_are_cancelled(
-    server: MCPServer[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each takes all cores: of three calls one runs; its workers end with the call."""
-    running, most, ended = 0, 0, threading.Event()
-
-    def endless(self: Toolbox, task: str, seconds: float, workers: Workers) -> str:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        with workers.pool(PoolSettings(600.0, 2**29)) as pool:
-            napping = pool.submit(crashing.nap, 600.0)
-            started.set()
-            if wait([napping], 120.0).done:
-                ended.set()
-        return ""
-
-    started = threading.Event()
-    monkeypatch.setattr(Toolbox, "_found", endless)
-
-    async def cancelled() -> None:
-        async with Client(server) as client, anyio.create_task_group() as group:
-            for _ in range(3):
-                group.start_soon(client.call_tool, "generate", {"task": "double"})
-            await anyio.to_thread.run_sync(started.wait)
-            group.cancel_scope.cancel()
-
-    anyio.run(cancelled)
-    assert ended.wait(120.0) and most == 1
 
 
 @pytest.mark.parametrize("arguments", [{"task": "\ud800"}, {"task": "double", "program": "return E0 # \udfff"}])
@@ -147,13 +89,11 @@ def test_half_of_a_character_is_an_error_in_words(arguments: dict[str, str], ser
         anyio.run(server.call_tool, "check", arguments)
 
 
-@pytest.mark.parametrize("tool", ["check", "verify", "explain", "cost", "examples", "generate"])
+@pytest.mark.parametrize("tool", ["check", "verify", "examples"])
 def test_a_task_that_cannot_be_used_is_an_error_with_its_reason(tool: str, ask: Ask) -> None:
     """A name that is none, and a file that is no task, with its line."""
     for name, reason in (("../outside", "no task file below"), ("broken", "broken.yaml:1")):
-        result = ask(
-            "call_tool", tool, {"task": name, **({} if tool in ("examples", "generate") else {"program": RIGHT})}
-        )
+        result = ask("call_tool", tool, {"task": name, **({} if tool == "examples" else {"program": RIGHT})})
         assert result.is_error and reason in result.content[0].text
 
 
@@ -170,3 +110,22 @@ def test_a_program_is_parsed_and_never_run(ask: Ask) -> None:
     """Python beyond the language is a finding."""
     result = ask("call_tool", "verify", {"task": "double", "program": "__import__('os').abort()\nreturn E0"})
     assert result.structured_content["stage"] == "parse"
+
+
+def test_another_language_has_the_same_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asking: Callable[[MCPServer[Any]], Ask]
+) -> None:
+    """Its programs are judged by it, its own tasks are examples, and its prompt and a skill are resources."""
+    data = install_counter(tmp_path, monkeypatch)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks/mine.yaml").write_text("goal: count to two\nwant: 2\n")
+    (data / "oracles").mkdir(exist_ok=True)
+    (data / "oracles/two.txt").write_text("up\nup\n")
+    with opened(Workspace(tmp_path / "tasks"), ProgramLimits(), language="counter") as server:
+        ask = asking(server)
+        about = {"task": "mine", "program": "up\nup"}
+        assert ask("call_tool", "check", about).structured_content["passed"]
+        assert ask("call_tool", "verify", about).structured_content["passed"]
+        assert ask("call_tool", "verify", {**about, "program": "up"}).structured_content["stage"] == "value"
+        assert ask("read_resource", "counter://language").contents[0].text.startswith("Write the words")
+        assert "## Solved tasks" in ask("read_resource", "counter://skill").contents[0].text

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.edits import mutants
 from step_runtime.language.parser import parse
 from step_runtime.verification.check import check_affine
-from step_runtime.verification.edits import mutants
 from step_runtime.verification.instance import instances
 from tests.support import oracles
 from tests.support.aliases import aliased

@@ -21,7 +21,7 @@ from pipeline.verification.judge import Request, judge, scopes
 from pipeline.verification.pricing import price, rewrite
 from step_runtime.base.errors import Diagnostic, Span, TaskError
 from step_runtime.cost.chip import DEFAULT_CHIP
-from step_runtime.verification.verify import Verdict
+from step_runtime.verification.verdict import Verdict
 from tests.support.oracles import solved
 
 VERDICT = Verdict(
