@@ -1,7 +1,7 @@
 """`fns_from` in a task file: functions that tasks share, written once in a file of their own.
 
-    fns_from: ../functions/chip.fns.yaml     # relative to the task file
-    fns: [fn_matmul, fn_softmax]             # by name; without `fns`, all functions of the file
+    fns_from: ../functions/chip.fns.yaml       # relative to the task file, or the name of a file that is shipped
+    fns: [fn_relu, "fn_matvec(D, F)"]          # by name, templates with their dims; without `fns`, all functions
 
 The functions are read into the task, so that nothing beyond the reader sees that they were shared: a task that is
 saved, sent or hashed holds their text.
@@ -19,6 +19,7 @@ import yaml
 
 from step_runtime.base.errors import TaskError, shortened
 from step_runtime.tasks import yaml_format
+from step_runtime.tasks.templates import Template, parsed_instance, template_of
 from step_runtime.tasks.yaml_format import Location
 
 KEY = "fns_from"
@@ -31,7 +32,7 @@ class _Functions:
 
     file: str
     node: yaml.Node | None
-    by_name: Mapping[str, tuple[int, Any]]
+    by_name: Mapping[str, tuple[int, Template]]
 
 
 @dataclass(frozen=True)
@@ -115,17 +116,14 @@ def read_source(text: str, file: str, folder: Path | None) -> TaskSource:
     origins: list[tuple[int | None, int | None]]
     if entries is None:
         entries = [*functions.by_name]
-        origins = [(None, functions.by_name[name][0]) for name in entries]
+        found = [_included(entry, functions, source.place((KEY,))) for entry in entries]
+        origins = [(None, index) for index, _ in found]
     elif isinstance(entries, list):
-        origins = [
-            (index, _index(entry, functions, source.place(("fns", index)))) for index, entry in enumerate(entries)
-        ]
+        found = [_included(entry, functions, source.place(("fns", index))) for index, entry in enumerate(entries)]
+        origins = [(at, index) for at, (index, _) in enumerate(found)]
     else:
         raise TaskError(f"{source.place(('fns',))}: expected a list of functions, found {shortened(repr(entries))}")
-    fns = [
-        functions.by_name[entry][1] if isinstance(entry, str) else entry  # a str without index has raised above
-        for entry in entries
-    ]
+    fns = [fn for _, fn in found]
     return TaskSource(file, text, {**_without_key(content), "fns": fns}, node, functions, tuple(origins))
 
 
@@ -133,20 +131,45 @@ def _without_key(content: Any) -> Any:
     return {key: value for key, value in content.items() if key != KEY} if isinstance(content, Mapping) else content
 
 
-def _index(entry: Any, functions: _Functions, place: str) -> int | None:
-    """The index in the functions file of an entry of `fns` that is a name; None for a function written out."""
+def _included(entry: Any, functions: _Functions, place: str) -> tuple[int | None, Any]:
+    """The function that an entry of `fns` stands for, with its index in the functions file; its own has none."""
     if not isinstance(entry, str):
-        return None
-    if entry in functions.by_name:
-        return functions.by_name[entry][0]
-    near = get_close_matches(entry, functions.by_name, 1)
+        return None, entry
+    try:
+        name, arguments = parsed_instance(entry) if "(" in entry else (entry, [])
+        if name in functions.by_name:
+            index, template = functions.by_name[name]
+            return index, template.instance(arguments)
+    except ValueError as error:
+        raise TaskError(f"{place}: {error}") from None
+    near = get_close_matches(name, functions.by_name, 1)
     known = f"did you mean {near[0]}?" if near else f"it has {shortened(', '.join(functions.by_name))}"
-    raise TaskError(f"{place}: {functions.file} has no function {shortened(repr(entry))}; {known}")
+    raise TaskError(f"{place}: {functions.file} has no function {shortened(repr(name))}; {known}")
+
+
+_SHIPPED = Path(__file__).resolve().parents[2]
+
+
+def catalogue(path: Path) -> dict[str, Template]:
+    """The functions of a file, by name.
+
+    Raises:
+        TaskError: It can't be read, or is no functions file.
+    """
+    return {name: template for name, (_, template) in _read_functions(path, str(path)).by_name.items()}
+
+
+def _shipped(name: str) -> Path:
+    """The file of a catalogue that comes with the project, in a checkout or where it is installed."""
+    places = [_SHIPPED / "data", _SHIPPED / "pipeline" / "data"]
+    return next((place for place in places if place.is_dir()), places[0]) / f"{name}.fns.yaml"
 
 
 def _functions(path: str, folder: Path, source: TaskSource) -> _Functions:
-    full = folder / path
-    here = source.place((KEY,))
+    return _read_functions(_shipped(path) if path.isidentifier() else folder / path, source.place((KEY,)))
+
+
+def _read_functions(full: Path, here: str) -> _Functions:
     try:
         text = yaml_format.read_text(full)
     except (OSError, ValueError) as error:
@@ -154,9 +177,12 @@ def _functions(path: str, folder: Path, source: TaskSource) -> _Functions:
         raise TaskError(f"{here}: cannot read the functions file {shortened(str(full))}: {reason}") from None
     file = str(full)
     node, content = yaml_format.load(text, file)
-    if not isinstance(content, Mapping) or content.keys() != {"fns"} or not isinstance(content["fns"], list):
-        raise TaskError(f"{file}:1: expected a functions file, a mapping whose only key `fns` is a list; see {here}")
-    by_name: dict[str, tuple[int, Any]] = {}
+    known = {"fns", "dims", "numbers"}
+    if not isinstance(content, Mapping) or not {"fns"} <= content.keys() <= known or not _are_lists(content):
+        expected = "a mapping with the list `fns`, and lists of the names of open `dims` and `numbers`"
+        raise TaskError(f"{file}:1: expected a functions file, {expected}; see {here}")
+    dims, numbers = content.get("dims", []), content.get("numbers", [])
+    by_name: dict[str, tuple[int, Template]] = {}
     for index, fn in enumerate(content["fns"]):
         location = ("fns", index)
         place = f"{file}:{yaml_format.line_of(node, location)}: {yaml_format.format_location(location)}"
@@ -165,8 +191,12 @@ def _functions(path: str, folder: Path, source: TaskSource) -> _Functions:
             raise TaskError(f"{place}: expected a function with a func_name, found {shortened(repr(fn))}")
         if name in by_name:
             raise TaskError(f"{place}: duplicate name {name!r}: it is already that of fns[{by_name[name][0]}]")
-        by_name[name] = (index, fn)
+        by_name[name] = (index, template_of(fn, dims, numbers))
     return _Functions(file, node, by_name)
+
+
+def _are_lists(content: Mapping[Any, Any]) -> bool:
+    return all(isinstance(each, list) for each in content.values())
 
 
 def _lines_of(key: yaml.Node, value: yaml.Node, lines: list[str]) -> tuple[int, int]:
