@@ -32,13 +32,13 @@ def constants(values: Tensor) -> Tensor:
     return table.T[:, places].reshape(CHANNELS, *values.shape)
 
 
-def common_denominator(values: Tensor) -> tuple[float, float]:
-    """The bits of the largest numerator and of the denominator of some constants, over one denominator."""
+def common_denominator(values: Tensor) -> tuple[float, int]:
+    """The bits of the largest numerator of some constants, over one denominator, and this."""
     distinct = torch.unique(values)
     meant = [_meaning(one) for one in distinct[distinct.isfinite()].tolist()]
     below = math.lcm(*(part.denominator for _, part in meant)) if meant else 1
     above = max((abs(part.numerator) * (below // part.denominator) for _, part in meant), default=0)
-    return float(above.bit_length() + 1), float(below.bit_length())
+    return float(above.bit_length() + 1), below
 
 
 def _encoded(value: float) -> list[int]:
@@ -113,11 +113,12 @@ def _factors(number: int) -> tuple[tuple[int, int], ...]:
 
 
 def _prime_root(number: int, order: int, prime: int) -> int:
-    """A root of a prime number in a field: a free symbol where there is none."""
+    """A root of a prime number in a field: where there is none, a free symbol, or the square of one."""
     found = number
     for _ in range(order.bit_length() - 1):
         found = _square_root(found, prime)
-    return found if pow(found, order, prime) == number % prime else draw().seed(f"root {order} {number}") % prime
+    free = draw().seed(f"root {number}") % prime
+    return found if pow(found, order, prime) == number % prime else free * free % prime if order == 2 else free
 
 
 def _square_root(number: int, prime: int) -> int:

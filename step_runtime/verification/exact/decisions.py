@@ -3,26 +3,25 @@
 Which numbers a row's top-k gives, or the sign of a number, is a decision: it has a key made of the residues of what it
 is about, and a number of outcomes. In one trial each key has one outcome, on both sides, whoever asks. Whatever the
 data are, their outcomes are those of some trial, if the trials take all of them. A result depends on some decisions
-only (`dependence` follows which): each pattern of their outcomes has as weight the product of the inverses of the
-numbers of outcomes, patterns exclude each other, and all were seen where the weights of those that were add up to 1
-(Kraft's equality), also where later decisions are about what earlier ones chose.
+only, which masks follow number by number.
 """
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from fractions import Fraction
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import facts
 from step_runtime.verification.exact.residues import Word, fingerprint, inverse, moduli, times
-from step_runtime.verification.exact.value import WORDS, Unknown, opposite
+from step_runtime.verification.exact.value import WORDS, Unknown, Value, flags, opposite
 
 Key = Hashable
 _BITS = 62
@@ -72,13 +71,13 @@ class Decisions:
         signs: Whether all signs are; else those of differences within ranked rows only.
         whole: Whether inputs of few whole numbers are.
         wanted: Whether a rank or a sign was asked for that is left open.
+        masked: Whether data chose what stands for minus infinity.
         asked: The mask of what the operator that runs has decided by.
     """
 
     def __init__(
         self,
         outcomes: Mapping[Key, int] | None = None,
-        *,
         ranks: bool = True,
         signs: bool = False,
         whole: bool = False,
@@ -86,7 +85,7 @@ class Decisions:
         self._outcomes = outcomes or {}
         self.ranks, self.signs, self.whole = ranks, signs, whole
         self.counts: dict[Key, int] = {}
-        self.wanted = False
+        self.wanted = self.masked = False
         self.asked = 0
         self._places: dict[Key, int] = {}
         self._rows: dict[Key, Row] = {}
@@ -108,9 +107,9 @@ class Decisions:
         self.asked |= found
         return found
 
-    def pattern(self, mask: int) -> frozenset[tuple[Key, int]]:
-        """The decisions of a mask, with their outcomes."""
-        return frozenset((key, self._outcomes.get(key, 0)) for key, place in self._places.items() if mask >> place & 1)
+    def keys(self, mask: int) -> set[Key]:
+        """The decisions of a mask."""
+        return {key for key, place in self._places.items() if mask >> place & 1}
 
     def row(self, numbers: Tensor, *, largest: bool, smooth: bool, pairs: bool) -> tuple[Row, list[Word]] | None:
         """The row of some distinct numbers, `(CHANNELS, n)`, and its members in the order given.
@@ -165,7 +164,7 @@ class Decisions:
             own, before = numbers[:, new], torch.stack([*self._signed.values()], 1)
             quotients = times(own.unsqueeze(2), inverse(before).unsqueeze(1))
             turned = times(before.unsqueeze(1), inverse(own).unsqueeze(2))
-            above = facts.positive(fingerprint(quotients)[0]) | facts.positive(fingerprint(turned)[0])
+            above = facts.positive(quotients) | facts.positive(turned)
             earlier = [*self._signed]
             for number, other in above.nonzero().tolist():
                 self._alike.setdefault(words[new[number]], self._alike[earlier[other]])
@@ -250,68 +249,132 @@ def words_of(numbers: Tensor) -> list[Word]:
 
 
 class Cover:
-    """Goes through the outcomes of decisions until each result has seen all of those that it depends on."""
+    """Goes through the outcomes of decisions until each result has seen all of those that it depends on.
+
+    Decisions on which one result depends belong to one group, of which all joint outcomes are tried, those of several
+    groups at the same time. Where a trial shows further decisions, or a group that grows, it begins again.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[Key, int] = {}
         self._groups: list[set[Key]] = []
-        self._turns: list[int] = []
-        self._seen: list[dict[frozenset[tuple[Key, int]], Fraction]] = []
         self.trials = 0
 
-    def outcomes(self) -> dict[Key, int] | None:
-        """The outcomes of the next trial; None when all are seen.
+    def outcomes(self) -> Iterator[dict[Key, int]]:
+        """The outcomes of each trial, after each of which `see` is called.
 
         Raises:
             Unknown: There are too many.
         """
-        if self.trials and self._complete():
-            return None
-        found: dict[Key, int] = {}
-        for number, group in enumerate(self._groups):
-            keys = [key for key in self._counts if key in group]
-            total = math.prod(self._counts[key] for key in keys)
-            if total > _PATTERNS:
-                raise Unknown(f"decisions by data, of which {total:,} outcomes belong together")
-            turn = self._turns[number]
-            self._turns[number] += 1
-            for key in keys:
-                turn, found[key] = divmod(turn, self._counts[key])
-        if self.trials > 2 * _PATTERNS:
-            raise Unknown("decisions by data whose outcomes were not all met")
-        return found
-
-    def _complete(self) -> bool:
-        """Whether the patterns of each result weigh 1 together, and exclude each other."""
-        return all(sum(seen.values()) == 1 for seen in self._seen) and all(
-            any((key, outcome) not in other and key in dict(other) for key, outcome in one)
-            for seen in {frozenset(seen) for seen in self._seen}
-            for one, other in itertools.combinations(seen, 2)
-        )
+        turn, turns = 0, 1
+        while turn < turns:
+            before = len(self._counts), len(self._groups)
+            found: dict[Key, int] = {}
+            for group in self._groups:
+                rest = turn
+                for key in (key for key in self._counts if key in group):
+                    rest, found[key] = divmod(rest, self._counts[key])
+            yield found
+            self.trials += 1
+            turns = max([math.prod(self._counts[key] for key in group) for group in self._groups], default=1)
+            if turns > _PATTERNS:
+                raise Unknown(f"decisions by data, of which {turns:,} outcomes belong together")
+            # The first trial, with the first outcome of all, is the same whatever is decided.
+            turn = turn + 1 if (len(self._counts), len(self._groups)) == before else 1
 
     def see(self, decisions: Decisions, masks: Tensor) -> None:
         """Takes note of a trial, and of the decisions that each result depended on: `(WORDS, results)`."""
-        self.trials += 1
-        distinct, which = torch.unique(masks, dim=1, return_inverse=True)
-        patterns = []
-        for words in distinct.T.tolist():
-            pattern = decisions.pattern(sum(word << _BITS * place for place, word in enumerate(words)))
-            weight = math.prod((Fraction(1, decisions.counts[key]) for key, _ in pattern), start=Fraction(1))
-            patterns.append((pattern, weight))
-            self._join({key for key, _ in pattern}, decisions.counts)
-        self._seen = self._seen or [{} for _ in which]
-        for seen, number in zip(self._seen, which.tolist(), strict=True):
-            pattern, weight = patterns[number]
-            seen[pattern] = weight
+        for words in torch.unique(masks, dim=1).T.tolist():
+            keys = decisions.keys(sum(word << _BITS * place for place, word in enumerate(words)))
+            if not keys:
+                continue
+            self._counts |= {key: decisions.counts[key] for key in decisions.counts if key in keys}
+            touched = [group for group in self._groups if group & keys]
+            self._groups = [group for group in self._groups if not group & keys] + [keys.union(*touched)]
 
-    def _join(self, keys: set[Key], counts: Mapping[Key, int]) -> None:
-        """Puts decisions that belong together in one group; a group that grows starts again."""
-        for key in keys:
-            self._counts[key] = max(counts[key], self._counts.get(key, 0))
-        touched = [number for number, group in enumerate(self._groups) if group & keys]
-        if not keys or (len(touched) == 1 and keys <= self._groups[touched[0]]):
-            return
-        merged = keys.union(*(self._groups[number] for number in touched))
-        kept = [number for number in range(len(self._groups)) if number not in touched]
-        self._groups = [*(self._groups[number] for number in kept), merged]
-        self._turns = [*(self._turns[number] for number in kept), 0]
+
+# --- dependence: which decisions the results of an operator depend on, number by number, at least ---
+
+_EACH = frozenset((
+    "add", "sub", "mul", "div", "neg", "reciprocal", "pow", "exp", "log", "sqrt", "abs", "maximum", "where", "gt", "eq",
+    "masked_fill", "sin", "cos", "erf", "atan", "floor", "ceil", "trunc", "round", "fmax", "logical_not", "bitwise_not",
+    "logical_and", "bitwise_and", "to",
+))  # fmt: skip
+"""Operators that take numbers in the same places."""
+_ALONG = frozenset(("cumsum", "cumprod", "cummax"))
+_REDUCED = frozenset(("sum", "prod", "amax", "argmax"))
+
+
+def dependent(name: str, found: Value, args: Sequence[Any], moves: bool, asked: int) -> Value:
+    """The result, with the masks of the decisions that it depends on: those of the operands, and those just made.
+
+    An operator whose structure is not known here depends on all of its operands, of each element that it is applied to.
+    """
+    held = [one.masks for one in _values(args) if one.masks is not None]
+    if not held and not asked:
+        return found
+    shape = found.data.shape[1:]
+    own = found.masks if found.masks is not None and found.masks.shape[1:] == shape else None
+    masks = own if moves else _structured(name, args, shape, own)
+    masks = masks if own is None or masks is None else masks | own
+    made = mask_tensor([asked], (1,) * len(shape))
+    placed = torch.zeros_like(made) if own is None else union(own, range(1, own.dim()), keep=True)
+    if masks is None or bool((made & ~placed).any()):
+        masks = made
+        for one in held:
+            masks = masks | union(one, range(2, one.dim()), keep=True).reshape(WORDS, -1, *made.shape[2:])
+    return replace(found, masks=masks.expand(WORDS, *shape))
+
+
+def _structured(name: str, args: Sequence[Any], shape: Sequence[int], own: Tensor | None) -> Tensor | None:
+    """The union of the operands' masks in the places where the operator takes them from; None if that is not known."""
+    first, rank = args[0], len(shape) + 1
+    if name in _EACH:
+        return flags(*(_padded(_masks(one), rank) for one in args if isinstance(one, Value)))
+    if name in _ALONG:
+        return _over(first, args[1])
+    if name in _REDUCED:
+        return _over(first, args[1] if len(args) > 1 else None).reshape(WORDS, -1, *shape[1:])
+    if name in ("topk", "sort"):
+        dims = [one for one in args[1:] if isinstance(one, int) and not isinstance(one, bool)][name == "topk" :]
+        return _over(first, dims[-1] if dims else -1)
+    if name in ("mm", "bmm"):
+        return _over(first, -1) | _over(args[1], -2)
+    if name == "gather":
+        return _over(first, args[1]) | _padded(_masks(args[2]), rank)
+    if name == "scatter":
+        over = [_over(one, args[1]) for one in args[2:] if isinstance(one, Value)]
+        return flags(_padded(_masks(first), rank), *over)
+    if name == "index" and (own is not None or first.masks is None) and all(isinstance(one, Value) for one in args[1]):
+        dims = 2 + max(len(one.shape) for one in args[1])
+        places = functools.reduce(torch.bitwise_or, [_padded(_masks(one), dims) for one in args[1]])
+        return places.reshape(*places.shape, *(1,) * (rank - places.dim()))
+    return None
+
+
+def _masks(operand: Any) -> Tensor:
+    if isinstance(operand, Value) and operand.masks is not None:
+        return operand.masks
+    return torch.zeros(WORDS, 1, dtype=torch.int64)
+
+
+def _padded(masks: Tensor, dims: int) -> Tensor:
+    """Masks with further dims of 1 in front of the tensor's."""
+    return masks.reshape(*masks.shape[:2], *(1,) * (dims - masks.dim()), *masks.shape[2:])
+
+
+def _over(operand: Any, dims: Any) -> Tensor:
+    """The union over dims of a tensor, which stay as 1."""
+    rank = len(operand.shape)
+    if operand.masks is None or not rank:
+        return _padded(_masks(operand), rank + 2)
+    several = range(rank) if dims is None or dims == [] else dims if isinstance(dims, list | tuple) else [dims]
+    return union(operand.masks, [dim % rank + 2 for dim in several], keep=True)
+
+
+def _values(operands: Any) -> Iterator[Value]:
+    for one in operands:
+        if isinstance(one, Value):
+            yield one
+        elif isinstance(one, list | tuple):
+            yield from _values(one)

@@ -28,7 +28,7 @@ class Known:
 
     Attributes:
         places: Of places, the truth values of being each one, `(CHANNELS, places)`.
-        positive: First words of numbers that are above 0 whatever the data are.
+        positive: Numbers that are above 0 whatever the data are, `(WORLDS, count)`.
         domain: The conditions under which all is defined, `(kind, *residues)`: which numbers are not 0, or above 0.
         granted: Those that hold for all inputs.
     """
@@ -61,14 +61,15 @@ def places_of(numbers: Tensor) -> list[Tensor | None]:
 
 
 def set_positive(numbers: Tensor) -> None:
-    """Keeps that numbers are above 0 whatever the data are, those that are not 0."""
-    _KNOWN.get().positive.append(fingerprint(numbers)[0][(level(numbers) != 0).any(0)])
+    """Keeps that numbers are above 0 whatever the data are."""
+    _KNOWN.get().positive.append(level(numbers).flatten(1))
 
 
-def positive(words: Tensor) -> Tensor:
-    """Which numbers are kept as positive, by the first words of their fingerprints."""
-    kept = _KNOWN.get().positive
-    return torch.isin(words, torch.cat(kept)) if kept else torch.zeros_like(words, dtype=torch.bool)
+def positive(numbers: Tensor, *known: Known) -> Tensor:
+    """Which numbers are kept as positive."""
+    own = [each for one in known or (_KNOWN.get(),) for each in one.positive]
+    kept = torch.cat([*own, torch.ones(WORLDS, 1, dtype=torch.int64)], 1)
+    return torch.isin(fingerprint(numbers)[0], fingerprint(kept)[0])
 
 
 def require(kind: int, numbers: Tensor, some: Tensor, granted: Tensor) -> bool:
@@ -88,14 +89,18 @@ def undischarged(one: Known, other: Known) -> int:
     """How many conditions of one do not follow from those of the other.
 
     A condition follows from one on a multiple by a positive number, that a product is not 0 from its factors, and for
-    factors from their product.
+    factors from their product; that 0 is not 0 follows from nothing. Under the laws `masked`, what holds where large
+    constants are numbers says nothing of where they are infinite.
     """
+    if (NOT_0, *(0,) * WORLDS) in one.domain:
+        return 1
+    if draw().laws == "masked":
+        return len(one.domain - other.domain)
     missing = one.domain - other.domain - other.granted - one.granted
     if not missing or max(len(missing), len(other.domain)) > _MOST_CONDITIONS:
         return len(missing)
     primes = draw().moduli[:WORLDS].tolist()
     ratios = {top * pow(below, -1, primes[0]) % primes[0]: (top, below) for top in _SCALES for below in _SCALES}
-    positive_ = torch.cat([*one.positive, *other.positive, torch.zeros(1, dtype=torch.int64)])
 
     def inverse(numbers: Sequence[int]) -> list[int]:
         return [pow(x, -1, prime) if x else 0 for x, prime in zip(numbers, primes, strict=True)]
@@ -115,7 +120,7 @@ def undischarged(one: Known, other: Known) -> int:
         turns = _SIGNS if kind == NOT_0 else _SIGNS[:1]
         signed = [times(each, turn) for each in quotients for turn in turns]
         both = [*signed, *map(inverse, signed)]
-        if both and bool(torch.isin(fingerprint(torch.tensor(both).T)[0], positive_).any()):
+        if both and bool(positive(torch.tensor(both).T, one, other).any()):
             return True
         products = [nonzero(each) for each in quotients] + [nonzero(times(own, rest)) for rest in ours]
         return kind == NOT_0 and not other.domain.isdisjoint(products)

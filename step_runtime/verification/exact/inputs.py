@@ -90,8 +90,7 @@ def _hot(spec: TensorSpec, bits: Value) -> Value:
     if least == most:
         others = bits.parts(lambda part: part.narrow(-1, 0, size - 1))
         total = number(float(most))
-        rest = [dim + len(bits.shape) - 1 for dim in (0,)]
-        last = arithmetic.subtract(total, summed(others, rest, bits.dtype), bits.dtype) if size > 1 else total
+        last = arithmetic.subtract(total, summed(others, [len(bits.shape) - 1])) if size > 1 else total
         whole = last.parts(lambda part: part.expand(part.shape[0], 1, *bits.shape[:-1]).unsqueeze(-1))
         bits = replace(
             joined([others, replace(whole, dtype=bits.dtype)], len(bits.shape) - 1, torch.cat), dtype=bits.dtype

@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from step_runtime.execution.deadline import Deadline
-from step_runtime.verification.exact.complexes import gives_complex, of_complex
-from step_runtime.verification.exact.decisions import current
-from step_runtime.verification.exact.dependence import dependent
-from step_runtime.verification.exact.formats import narrowed
-from step_runtime.verification.exact.moves import MOVES, moved
-from step_runtime.verification.exact.operands import Complex, Operand, Result, Rule
+from step_runtime.verification.exact.decisions import current, dependent
+from step_runtime.verification.exact.facts import set_positive
+from step_runtime.verification.exact.order import narrowed
 from step_runtime.verification.exact.residues import CHANNELS
-from step_runtime.verification.exact.value import Size, Unknown, Value, larger
+from step_runtime.verification.exact.table import Entry, Operand
+from step_runtime.verification.exact.value import Size, Unknown, Value, fixed, joined, larger, number
 
-_OF_LOWER = frozenset((
-    "add", "sub", "mul", "div", "maximum", "amax", "where", "masked_fill", "exp", "_softmax", "logsumexp",
-    "logcumsumexp",
-    "logaddexp", "topk", "sort", "argmax", "eq", "ne", "gt", "lt", "ge", "le", "isnan", "clamp", "clamp_min", "relu",
-    "sigmoid", "_to_copy", "to", "full_like", "zeros_like", "ones_like", "sum", "max",
-))  # fmt: skip
-"""Operators whose rules say themselves what minus infinity gives."""
 _LARGEST = 2**26
 """Residues of a tensor, at most."""
+_CREATED = frozenset((
+    "full", "scalar_tensor", "arange", "zeros", "ones", "eye", "linspace", "tril_indices", "triu_indices",
+))  # fmt: skip
+"""Operators that make tensors of nothing but numbers."""
+_SAME = frozenset(("clone", "alias", "detach", "lift_fresh", "lift", "resolve_conj", "resolve_neg"))
+"""Operators that give what they take."""
+MOVES = _SAME | frozenset((
+    "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "select", "slice",
+    "flip", "roll", "repeat", "diagonal", "unfold", "contiguous", "tril",
+    "triu", "constant_pad_nd", "split", "split_with_sizes", "unbind", "cat", "stack", "slice_scatter", "select_scatter",
+    "copy", "diagonal_scatter", "movedim", "narrow", "swapaxes", "as_strided", "im2col", "chunk", "diag_embed",
+    "expand_as", "rot90", "flatten", "unflatten", "unsafe_split", "reflection_pad1d", "reflection_pad2d",
+    "replication_pad1d", "replication_pad2d", "pixel_shuffle", "pixel_unshuffle", "upsample_nearest1d",
+    "upsample_nearest2d", "squeeze_", "unsqueeze_", "transpose_", "t_",
+))  # fmt: skip
+"""Operators that only move numbers, or put 0 or a constant."""
 
 
-class Entry(NamedTuple):
-    """An operator that is followed.
+@dataclass(frozen=True)
+class Result:
+    """The types and shapes of an operator's results in torch, from the trace."""
 
-    Attributes:
-        rule: What it gives.
-        types: Pairs of the widest kind of its tensors and the kind of its result, as `i>f`: floats, integers, booleans.
-        overloads: Those that the rule is the meaning of.
-        tells: Whether it tells NaN or infinity from other numbers, so that its operands have to be defined.
-        exact: Whether a format holds its results wherever it holds its operands.
-    """
-
-    rule: Rule
-    types: str
-    overloads: str
-    tells: bool = False
-    exact: bool = False
+    dtypes: tuple[torch.dtype, ...]
+    shapes: tuple[tuple[int, ...], ...]
 
 
 class Operators:
@@ -58,7 +57,7 @@ class Operators:
         self._deadline = deadline
 
     def run(self, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
-        """The result of an operator.
+        """The result of an operator: a value, or a list of these.
 
         Raises:
             Unknown: It is not followed.
@@ -69,57 +68,63 @@ class Operators:
         if (decisions := current()) is not None:
             decisions.asked = 0
         self.names.setdefault(name)
-        found = self._found(name, target, args, kwargs, result)
-        found = dependent(name, found, args, kwargs, decisions.asked if decisions is not None else 0)
-        values = [*values_of([*args, *kwargs.values()])]
-        carried = {flag: True for flag in ("partial", "broken") if any(getattr(one, flag) for one in values)}
-        if isinstance(found, list | tuple):
-            return [self._met(one, name, carried) for one in found]
-        return self._met(found, name, carried)
+        found = self.found(name, target, args, kwargs, result)
+        operands = [*args, *kwargs.values()]
+        carried = any(one.partial for one in values_of(operands))
+        several = [
+            self._met(one, name, dtype, operands, carried)
+            for one, dtype in zip(found if isinstance(found, list) else [found], result.dtypes, strict=True)
+        ]
+        return several if isinstance(found, list) else several[0]
 
-    def _met(self, found: Any, name: str, carried: dict[str, Any]) -> Any:
-        if isinstance(found, Complex):
-            parts = (self._met(part, name, carried) for part in (found.real, found.imaginary))
-            return Complex(*parts)
+    def _met(self, found: Value, name: str, dtype: torch.dtype, operands: Sequence[Operand], carried: bool) -> Value:
         if found.data.numel() > _LARGEST:
             raise Unknown(f"{found.data.numel() // CHANNELS:,} numbers at once, by the operator {name}")
+        entry = self._table.get(name)
+        exact = entry is None or entry.exact or (name in ("neg", "abs") and dtype.is_floating_point)
+        found = replace(found, dtype=dtype, partial=found.partial or carried)
+        found = found if exact else narrowed(found, None)
+        decisions = current()
+        found = dependent(name, found, operands, name in MOVES, decisions.asked if decisions is not None else 0)
+        if entry is not None and not found.partial and not found.bits and bool((found.signs == 2).all()):
+            set_positive(found.data)
         self.size, self.count = larger(self.size, found.size, found.inner), self.count + found.known.numel()
-        return replace(found, **carried) if carried else found
+        return found
 
-    def _found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
-        if gives_complex(name, args, result):
-            return of_complex(
-                name, target, args, kwargs, result, {key: entry.rule for key, entry in self._table.items()}
-            )
+    def found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
+        """What the rule of an operator gives."""
         values = [*values_of([*args, *kwargs.values()])]
+        if not values and name in _CREATED:
+            return fixed(target(*args, **kwargs))
+        if name in _SAME:
+            return args[0]
         if name in MOVES:
             if {*result.dtypes} - {value.dtype for value in values}:
                 raise Unknown(f"the operator {target}, which reads bits as another type")
-            return moved(target, args, kwargs, result)
+            return _moved(target, args, kwargs)
         entry = self._table.get(name)
         if entry is None or getattr(target, "namespace", "aten") != "aten":
             raise Unknown(f"the operator {name}")
-        types = f"{widest(values)}>{kind(result.dtype)}"
+        types = f"{widest(values)}>{kind(result.dtypes[0])}"
         if overload(target) not in entry.overloads.split() or types not in entry.types.split():
             raise Unknown(f"the operator {target} for such types")
-        lower = sum(value.lower for value in values)
-        if entry.tells and (any(value.partial for value in values) or lower > 1 or (lower and name not in _OF_LOWER)):
+        floats = [value.dtype.itemsize for value in values if value.dtype.is_floating_point]
+        if kind(dtype := result.dtypes[0]) == "f" and name != "to" and max(floats, default=0) > dtype.itemsize < 4:
+            raise Unknown(f"the operator {target}, which rounds its operands first")
+        lower = sum(value.lower is not None for value in values)
+        if entry.tells and (any(value.partial for value in values) or lower > 1):
             raise Unknown(f"the operator {name} on what may be undefined")
-        if lower and name not in _OF_LOWER:
+        if lower and not entry.lower:
             raise Unknown(f"the operator {name} on what may be infinite")
-        found = entry.rule(args, kwargs, result)
-        if found is None:
-            raise Unknown(f"the operator {name} with such operands")
-        exact = entry.exact or (name in ("neg", "abs") and result.dtype.is_floating_point)
-        if isinstance(found, Value) and not exact:
-            return narrowed(replace(found, dtype=result.dtype), None)
-        return found
+        if name == "to":
+            args, kwargs = [args[0], result.dtypes[0]], {}
+        return entry.rule(*args, **kwargs)
 
 
 def name_of(target: Any) -> str:
     """The name of an operator, the same for one that makes a copy."""
     name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else str(target)
-    return name.removesuffix("_copy") if name != "_to_copy" else name
+    return "to" if name == "_to_copy" else name.removesuffix("_copy")
 
 
 def overload(target: Any) -> str:
@@ -132,19 +137,59 @@ def values_of(operands: Any) -> Iterator[Value]:
     for one in operands:
         if isinstance(one, list | tuple):
             yield from values_of(one)
-        elif isinstance(one, Complex):
-            yield from (one.real, one.imaginary)
         elif isinstance(one, Value):
             yield one
 
 
 def kind(dtype: torch.dtype) -> str:
-    """The kind of a type: `b`, `i`, `f` or `c`."""
-    if dtype == torch.bool:
-        return "b"
-    return "c" if dtype.is_complex else "f" if dtype.is_floating_point else "i"
+    """The kind of a type: `b`, `i` or `f`."""
+    return "b" if dtype == torch.bool else "f" if dtype.is_floating_point else "i"
 
 
 def widest(values: Sequence[Value]) -> str:
     """The kind that operands are promoted to; `-` without any."""
     return max((kind(value.dtype) for value in values), key="bif".index, default="-")
+
+
+def _moved(target: Any, args: Sequence[Operand], kwargs: dict[str, Any]) -> Any:
+    """What a move gives: it is made on the numbers' places, and then with the numbers."""
+    name, args = name_of(target), list(args)
+    sources: list[Value] = []
+    start = 1
+
+    def placed(operand: Operand) -> Operand:
+        nonlocal start
+        if isinstance(operand, list | tuple):
+            return [placed(one) for one in operand]
+        if not isinstance(operand, Value):
+            return operand
+        sources.append(operand)
+        start += (count := math.prod(operand.shape))
+        places = torch.arange(start - count, start).reshape(operand.shape)
+        # These take floats only.
+        return places.double() if name.startswith(("upsample", "im2col", "reflection", "replication")) else places
+
+    fill = 0.0
+    if name == "constant_pad_nd":
+        fill, args[2:] = float(args[2] if len(args) > 2 else kwargs.pop("value", 0.0)), [0]
+    kwargs = {key: placed(one) for key, one in kwargs.items() if key not in ("memory_format", "dtype", "device")}
+    found = target(*map(placed, args), **kwargs)
+    if not sources[0].dtype.is_floating_point and fill not in (0.0, 1.0):
+        raise Unknown("a padding by a number that the type may not have")
+    row = _row(sources, fill)
+
+    def taken(places: Tensor) -> Value:
+        flat = places.long().reshape(-1)
+        return row.parts(lambda part: part.index_select(2, flat).reshape(*part.shape[:2], *places.shape))
+
+    return [taken(one) for one in found] if isinstance(found, list | tuple) else taken(found)
+
+
+def _row(sources: Sequence[Value], fill: float) -> Value:
+    """All numbers of several values in a row, behind one constant."""
+    first = number(fill)
+    if fill in (0.0, 1.0):
+        first = replace(first, bits=all(source.bits for source in sources))
+    rows = [first.parts(lambda part: part.reshape(part.shape[0], 1, 1))]
+    rows += [source.parts(lambda part: part.reshape(*part.shape[:2], -1)) for source in sources]
+    return joined(rows, 0, torch.cat)

@@ -1,100 +1,225 @@
-"""Rules of operators with places: gather, scatter, index, embedding."""
+"""Numbers at places that depend on data, and numbers by rank."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
-from torch import Tensor
 
-from step_runtime.verification.exact import truth
-from step_runtime.verification.exact.choices import gathered, indexed_select, placed, scattered
-from step_runtime.verification.exact.operands import Operand, Result, filling, value_of
-from step_runtime.verification.exact.pointwise import get
-from step_runtime.verification.exact.reductions import matrix_product
-from step_runtime.verification.exact.value import Unknown, Value, fixed
+from step_runtime.verification.exact import arithmetic, facts, order
+from step_runtime.verification.exact.constants import constants
+from step_runtime.verification.exact.decisions import current, mask_tensor, union
+from step_runtime.verification.exact.reductions import summed
+from step_runtime.verification.exact.residues import fingerprint, level, mixed, symbols, total
+from step_runtime.verification.exact.value import (
+    NONE,
+    Size,
+    Unknown,
+    Value,
+    fixed,
+    joined,
+    shaped,
+    spread,
+    united,
+    unknown_floats,
+)
 
-_FLOAT = torch.float64
-Args = Sequence[Operand]
-Options = dict[str, Any]
+
+def chosen(value: Value, hot: Value, dim: int) -> Value:
+    """The sum along a dim of numbers times truth values; positive if the numbers are and one truth value holds."""
+    found = summed(arithmetic.multiply(value, hot), [dim])
+    one = bool((level(summed(hot.plain(), [dim]).data) == 1).all())
+    found = replace(found, range=value.bounds if one else united(value.bounds, (0, 0)))
+    if one and bool((value.signs == 2).all()):
+        found = replace(found, sign=torch.full_like(found.known, 2, dtype=torch.int8))
+    return found
 
 
-def gather(args: Args, kwargs: Options, result: Result) -> Value:
-    """The rule of `gather`."""
-    value, index = value_of(args[0]), value_of(args[2])
+def gathered(value: Value, dim: int, index: Value) -> Value:
+    """`torch.gather`."""
     if not index.shape:
         return value
-    return gathered(value, int(args[1]), index)
+    dim %= len(value.shape)
+    size = value.shape[dim]
+    cut = tuple(slice(None) if axis == dim else slice(0, length) for axis, length in enumerate(index.shape))
+    value = value.parts(lambda part: part[(slice(None), slice(None), *cut)].movedim(dim + 2, -1).unsqueeze(dim + 2))
+    if index.constant() is not None:
+        whole = spread(value, max(value.batch, index.batch), (*index.shape, size))
+        places = index.known.to(torch.int64).unsqueeze(-1).expand(1, whole.batch, *index.shape, 1)
+        return whole.parts(lambda part: part.gather(-1, places.expand(part.shape[0], *places.shape[1:])).squeeze(-1))
+    hot = order.equal(index.parts(lambda part: part.unsqueeze(-1)), fixed(torch.arange(size)))
+    return chosen(value, hot, len(index.shape))
 
 
-def scatter(args: Args, kwargs: Options, result: Result) -> Value | None:
-    """The rule of `scatter`."""
-    value, index = value_of(args[0]), value_of(args[2])
-    source = get(args, kwargs, 3, "value", kwargs.get("src"))
-    if isinstance(source, Value) and index.shape and "reduce" not in kwargs and index.constant() is not None:
-        return placed(value, int(args[1]), index, source)
-    if not index.shape or "reduce" in kwargs or isinstance(source, Value):
-        if not isinstance(source, Value) or index.shape[int(args[1])] != 1 or "reduce" in kwargs:
-            return None
-        source = source.parts(
-            lambda part: part.narrow(int(args[1]) % len(index.shape) + 2, 0, 1) if part.dim() > 2 else part
-        )
-    return scattered(value, int(args[1]), index, filling(source, result.dtype))
+def indexed(value: Value, indices: list[Value | None]) -> Value:
+    """Numbers at places along some dims, by indices that depend on no data, or along one dim by data.
 
-
-def index_rule(args: Args, kwargs: Options, result: Result) -> Value | None:
-    """Indices along some dims, all of which depend on no data."""
-    value, indices = value_of(args[0]), list(args[1])
+    Raises:
+        Unknown: Data choose along several dims, or how many numbers are taken.
+    """
     given = [one for one in indices if one is not None]
     if any(one.dtype == torch.bool for one in given):
         raise Unknown("an index by truth values, whose number depends on data")
     floats = [one.constant() for one in given]
-    if len(given) == 1 and floats[0] is None:
-        return indexed(value, indices.index(given[0]), given[0], result)
-    if any(one is None or one.shape[0] != 1 for one in floats):
-        return None
-    places = torch.arange(math.prod(value.shape)).reshape(value.shape)
-    whole = iter([one[0].to(torch.int64) for one in floats if one is not None])
-    key = tuple(slice(None) if one is None else next(whole) for one in indices)
-    found = places[key]
-    flat = value.parts(lambda part: part.reshape(*part.shape[:2], -1))
-    return flat.parts(lambda part: part.index_select(2, found.reshape(-1)).reshape(*part.shape[:2], *found.shape))
-
-
-def indexed(value: Value, dim: int, index: Value, result: Result) -> Value:
-    """Numbers at places along one dim that depend on data: the product with whether each place is the one."""
-    size = value.shape[dim]
-    hot = truth.equal(index.parts(lambda part: part.reshape(*part.shape[:2], -1, 1)), fixed(torch.arange(size)))
+    if all(one is not None and one.shape[0] == 1 for one in floats):
+        whole = iter([one[0].to(torch.int64) for one in floats if one is not None])
+        key = tuple(slice(None) if one is None else next(whole) for one in indices)
+        found = torch.arange(math.prod(value.shape)).reshape(value.shape)[key]
+        flat = value.parts(lambda part: part.flatten(2) if part.dim() > 2 else part.unsqueeze(2))
+        return flat.parts(lambda part: part[:, :, found.reshape(-1)].reshape(*part.shape[:2], *found.shape))
+    if len(given) > 1:
+        raise Unknown("an index by data along several dims")
+    index, dim = given[0], indices.index(given[0])
+    size, count = value.shape[dim], len(index.shape)
+    rows = value.parts(lambda part: part.movedim(dim + 2, -1).reshape(*part.shape[:2], 1, -1, size))
+    hot = order.equal(index.parts(lambda part: part.reshape(*part.shape[:2], -1, 1, 1)), fixed(torch.arange(size)))
     rest = [length for axis, length in enumerate(value.shape) if axis != dim]
-    rows = value.parts(lambda part: part.movedim(dim + 2, 2).reshape(*part.shape[:2], size, -1))
-    found = matrix_product(replace(hot.plain(), dtype=_FLOAT), rows, result.dtype)
-    count = len(index.shape)
-
-    def move(part: Tensor) -> Tensor:
-        whole = part.reshape(*part.shape[:2], *index.shape, *rest)
-        return whole.movedim(list(range(2, 2 + count)), list(range(2 + dim, 2 + dim + count)))
-
-    return found.parts(move)
+    found_ = chosen(rows, hot, 2)
+    ends = list(range(2, 2 + count)), list(range(2 + dim, 2 + dim + count))
+    return found_.parts(lambda part: part.reshape(*part.shape[:2], *index.shape, *rest).movedim(*ends))
 
 
-def embedding(args: Args, kwargs: Options, result: Result) -> Value:
-    """The rule of `embedding`."""
-    weight, index = value_of(args[0]), value_of(args[1])
-    rows = weight.shape[0]
-    hot = truth.equal(index.parts(lambda part: part.unsqueeze(-1)), fixed(torch.arange(rows)))
-    flat = hot.parts(lambda part: part.reshape(*part.shape[:2], -1, rows))
-    found = matrix_product(replace(flat, dtype=_FLOAT), weight, result.dtype)
-    return found.parts(lambda part: part.reshape(*part.shape[:2], *result.shape))
+def scattered(value: Value, dim: int, index: Value, source: Value) -> Value:
+    """`torch.scatter`: of numbers to places that are known, or of one number along the dim.
+
+    Raises:
+        Unknown: Two numbers go to one place, or several to places by data.
+    """
+    dim %= max(1, len(value.shape))
+    one = not source.shape or index.shape[dim] == 1
+    if source.shape and index.constant() is not None:
+        return _placed(value, dim, index, source)
+    if (
+        not index.shape
+        or not one
+        or any(length != value.shape[axis] for axis, length in enumerate(index.shape) if axis != dim)
+    ):
+        raise Unknown("a scatter of several numbers to places by data, or of fewer rows")
+    if source.shape:
+        source = source.parts(lambda part: part.narrow(dim + 2, 0, 1))
+    places = fixed(torch.arange(value.shape[dim]).reshape(-1, *(1,) * (len(index.shape) - dim)))
+    hot = order.equal(index.parts(lambda part: part.movedim(dim + 2, -1).unsqueeze(dim + 2)), places)
+    missed = order.invert(hot.parts(lambda part: part.select(-1, 0)))
+    for place in range(1, index.shape[dim]):
+        other = order.invert(hot.parts(lambda part, n=place: part.select(-1, n)))  # type: ignore[misc]
+        missed = order.both(missed, other)
+    return order.choose(spread(missed, max(missed.batch, value.batch), value.shape), value, source)
 
 
-def index_select(args: Args, kwargs: Options, result: Result) -> Value:
-    """The rule of `index_select`."""
-    value, dim, index = value_of(args[0]), int(args[1]), value_of(args[2])
-    floats = index.constant()
-    if floats is None or floats.shape[0] > 1:
-        return indexed_select(value, dim, index, result)
-    places = floats[0].to(torch.int64)
-    return value.parts(lambda part: part.index_select(dim % len(value.shape) + 2, places))
+def _placed(value: Value, dim: int, index: Value, source: Value) -> Value:
+    """`torch.scatter` of numbers to places that are known."""
+    batch, count = max(value.batch, index.batch, source.batch), math.prod(value.shape)
+    at = index.known[0].to(torch.int64).expand(batch, *index.shape)
+    taken = torch.zeros(batch, *value.shape, dtype=torch.int64).scatter_add(dim + 1, at, torch.ones_like(at))
+    cut = tuple(slice(0, length) for length in index.shape)
+    source = source.parts(lambda part: part[(slice(None), slice(None), *cut)])
+    if bool((taken > 1).any()):
+        raise Unknown("a scatter of two numbers to one place")
+    rows = [spread(one, batch, one.shape).parts(lambda part: part.flatten(2)) for one in (value, source)]
+    new = torch.arange(count, count + math.prod(index.shape)).reshape(index.shape).expand(batch, *index.shape)
+    old = torch.arange(count).reshape(value.shape).expand(batch, *value.shape)
+    places = old.scatter(dim + 1, at, new).reshape(1, batch, -1)
+    both = joined(rows, 0, torch.cat)
+    moved = both.parts(lambda part: part.gather(2, places.expand(len(part), *places.shape[1:])))
+    return shaped(moved, batch, *value.shape)
+
+
+def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> tuple[Value, Value]:
+    """The numbers of the first ranks along a dim, symbols of the set, and their places, symbols of the row."""
+    dim %= max(1, len(value.shape))
+    size = value.shape[dim] if value.shape else 1
+    if size == 1:
+        return value.plain(), Value(torch.zeros_like(value.data), torch.zeros_like(value.known), size=Size())
+    rows = value.parts(lambda part: part.movedim(dim + 2, -1))
+    if name in UNSTABLE and (decisions := current()) is not None:
+        decisions.wanted = True
+        if decisions.ranks and (found := _decided(rows, count, largest=largest)) is not None:
+            return tuple(one.parts(lambda part: part.movedim(-1, dim + 2)) for one in found)  # type: ignore[return-value]
+    ranks = _order(rows)
+    ordered = mixed(fingerprint(ranks.data) * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
+    members = mixed(fingerprint(rows.data)).sum(-1)
+    open_, lower = (
+        unknown_floats(rows.data[..., 0]),
+        None if rows.lower is None else union(rows.lower, [-1], keep=False),
+    )
+    values, places = [], []
+    for rank in range(count):
+        data = symbols(f"rank {rank if largest else size - 1 - rank} of {size}", members)
+        values.append(Value(data, open_, lower=lower, partial=value.partial))
+        data = symbols(f"{name} {rank} {largest}", ordered)
+        places.append(Value(data, open_, torch.int64, range=(0, size - 1), size=ranks.size))
+    if not bool(value.infinite.any()):
+        values[0] = (order.largest_along if largest else order.smallest_along)(value, dim).plain()
+    return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
+
+
+def _order(rows: Value) -> Value:
+    """Rows in the same order along the last dim, the same for scores, their exponentials, and multiples of these.
+
+    They are quotients by the first number of a row of positive numbers, else exponentials of the differences from it.
+    """
+    if not rows.dtype.is_floating_point or not bool(rows.open.all()):
+        return rows
+    first = rows.parts(lambda part: part.narrow(-1, 0, 1))
+    if bool((rows.signs == 2).all()):
+        return arithmetic.divide(rows, first)
+    return arithmetic.exponential(arithmetic.subtract(rows, first))
+
+
+UNSTABLE = ("place", "sorted place")
+"""Ranks of equal numbers that torch leaves open: rows are ranked whose numbers are distinct."""
+
+
+def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] | None:
+    """The numbers of the first ranks along the last dim and their places, by concrete decisions; None of others.
+
+    Raises:
+        Unknown: Numbers that are equal, or constants, would have to be ranked.
+    """
+    decisions = current()
+    size = rows.shape[-1]
+    if decisions is None or not rows.dtype.is_floating_point or rows.bits:
+        return None
+    last = -torch.inf if largest else torch.inf
+    data, known = (part.reshape(part.shape[0], -1, size) for part in (rows.data, rows.known))
+    held = None if rows.masks is None else rows.masks.reshape(len(rows.masks), -1, size)
+    places, masks = [], []
+    for number in range(data.shape[1]):
+        open_ = (known[0, number] != last).nonzero().squeeze(1)
+        free_ = held is None or not bool(held[:, number].any())
+        own = decisions.row(data[:, number, open_], largest=largest, smooth=rows.smooth, pairs=free_)
+        if own is None:
+            return None
+        row, words = own
+        if len({*words}) < len(words) or len(words) < count or not bool(known[0, number, open_].isnan().all()):
+            raise Unknown("the ranks of numbers that are equal, or constants")
+        order_ = dict(zip(words, open_.tolist(), strict=True))
+        places += [order_[row.at(rank)] for rank in range(count)]
+        masks += [row.mask(rank + 1) for rank in range(count)]
+    shape = (*rows.data.shape[1:-1], count)
+    at = torch.tensor(places, dtype=torch.int64).reshape(1, *shape)
+    held_by = mask_tensor(masks, shape)
+    if rows.masks is not None:
+        held_by = held_by | union(rows.masks, [-1], keep=True)
+    values = rows.plain(masks=None).parts(lambda part: part.gather(-1, at.expand(part.shape[0], *shape)))
+    floats = at.to(torch.float64)
+    found = Value(constants(floats[0]), floats, torch.int64, range=(0, size - 1), size=Size(), masks=held_by)
+    return replace(values, masks=held_by), found
+
+
+def place_of(value: Value, dim: int | None, *, largest: bool) -> Value:
+    """The place of an extreme: of the only 1 of truth values, else a symbol of the row."""
+    if dim is None:
+        value, dim = value.parts(lambda part: part.reshape(*part.shape[:2], -1)), 0
+    if value.roots is not None and bool((value.roots[:1] != NONE).all()):
+        value = value.plain(data=value.roots, size=value.inner)  # roots have the order of the numbers
+    dim %= max(1, len(value.shape))
+    rows = value.plain()
+    if largest and value.shape and value.bits and bool((level(total(rows.data, [dim + 2])) == 1).all()):
+        places = fixed(torch.arange(value.shape[dim]).reshape(-1, *(1,) * (len(value.shape) - 1 - dim)))
+        found = replace(summed(arithmetic.multiply(rows, places), [dim]), range=(0, value.shape[dim] - 1))
+        facts.set_places(found.data, rows.data.movedim(dim + 2, 1))
+        return found
+    found = ranked(value, dim, 1, largest=largest, name="first place")[1]
+    return found.parts(lambda part: part.select(dim + 2, 0)) if value.shape else found

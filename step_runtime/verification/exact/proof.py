@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from step_runtime.verification.exact.facts import Known, keeping, undischarged
 from step_runtime.verification.exact.falsifier import POINTS, difference
 from step_runtime.verification.exact.inputs import given, whole_numbers
 from step_runtime.verification.exact.operators import Operators
-from step_runtime.verification.exact.residues import POOL_BITS, WORLDS, Draw, Laws, draw, drawing
+from step_runtime.verification.exact.residues import BLOCKS, WORLDS, Draw, Laws, draw, drawing
 from step_runtime.verification.exact.simulate import ExactRun, ExactStream, Functions
 from step_runtime.verification.exact.table import TABLE
 from step_runtime.verification.exact.trace import Trace, trace
@@ -55,6 +55,7 @@ _LAWS: Mapping[Laws, str] = {
     "gathered": "sums of logarithms are those of products",
     "linear": "sums of logarithms stay sums",
     "leading": "logarithms of sums are those of first terms and of quotients by these",
+    "masked": "sums of logarithms are those of products, and masks by data go to minus infinity",
 }
 _ELSEWHERE = "what is defined under other conditions"
 
@@ -157,9 +158,10 @@ class Prover:
             Unknown: No comparison follows them.
         """
         first: _Comparison | Unknown | None = None
-        for attempt in self._attempts():
+        met = Decisions(ranks=False)
+        for attempt in self._attempts(met):
             try:
-                found = attempt(program, types)
+                found = self._compared(program, types, met, *attempt)
             except Unknown as error:
                 first = first or error
                 continue
@@ -170,59 +172,52 @@ class Prover:
             return first
         raise first or Unknown("nothing to compare")
 
-    def _attempts(self) -> Iterator[Callable[[Program, Types], _Comparison]]:
-        """Comparisons by the laws of sums of logarithms, then with all outcomes of what data decide."""
-        wanted = Decisions(ranks=False)
-        for laws in ("gathered", "linear", "leading"):
-            yield lambda program, types, laws=laws: self._compared(program, types, laws, wanted)  # type: ignore[misc]
-        for signs, whole in [(False, False), (True, False)] * wanted.wanted + [(True, True)] * self._whole:
-            yield lambda program, types, s=signs, w=whole: self._decided(program, types, signs=s, whole=w)  # type: ignore[misc]
+    def _attempts(self, met: Decisions) -> Iterator[tuple[Laws, int]]:
+        """Laws, and how many kinds of decisions by data are tried with all their outcomes, as far as there is any."""
+        yield from (("gathered", 0), ("linear", 0), ("leading", 0))
+        if met.masked:
+            yield "masked", 0
+        if met.wanted:
+            yield from (("gathered", 1), ("gathered", 2))
+        if self._whole:
+            yield "gathered", 3
 
-    def _trials(self, program: Program, laws: Laws) -> Iterator[Draw]:
+    def _compared(self, program: Program, types: Types, met: Decisions, laws: Laws, decided: int) -> _Comparison:
+        """The comparison, for all outcomes of decisions by data, in as many independent trials as its bound takes.
+
+        Data decide nothing, ranks, signs too, or inputs of whole numbers too.
+
+        Raises:
+            Unknown: One side is not followed, or outcomes are too many.
+        """
         graph = repr(
             (program.inputs, [(node.op, node.inputs, node.outputs) for node in program.nodes], program.results)
         )
         told = "\n".join((version(), self._instance.task.statement, self._instance.place, graph))
-        for number in range(_TRIALS):
-            yield Draw(hashlib.sha256(f"{number} {told}".encode()).digest(), laws)
-
-    def _compared(self, program: Program, types: Types, laws: Laws, decisions: Decisions) -> _Comparison:
-        """The comparison in as many independent trials as its bound takes, some at most."""
-        found = _Comparison(None)
-        for worlds in self._trials(program, laws):
-            with drawing(worlds), deciding(decisions):
-                more, _ = _Sides(self).compared(program, types)
-            # Each trial is wrong with its own probability, and all have to be.
-            found = replace(more, bits=found.bits + more.bits)
-            if found.where is not None or not 0 < found.bits < LEAST_BITS:
-                break
-        return found
-
-    def _decided(self, program: Program, types: Types, *, signs: bool, whole: bool) -> _Comparison:
-        """The comparison for all outcomes of the decisions by data, in as many independent trials as its bound takes.
-
-        Raises:
-            Unknown: They are too many.
-        """
         deadline, bits = Deadline.after(self._limits.seconds), 0
-        for worlds in self._trials(program, "gathered"):
+        for number in range(_TRIALS):
+            worlds = Draw(hashlib.sha256(f"{number} {told}".encode()).digest(), laws)
             cover, least = Cover(), math.inf
-            while (outcomes := cover.outcomes()) is not None:
-                decisions = Decisions(outcomes, signs=signs, whole=whole)
-                with drawing(worlds), deciding(decisions):
-                    found, masks = _Sides(self).compared(program, types)
+            for outcomes in cover.outcomes():
+                decisions = Decisions(outcomes, *(decided > kind for kind in range(3)))
+                try:
+                    with drawing(worlds), deciding(decisions):
+                        found, masks = _Sides(self).compared(program, types)
+                finally:
+                    met.wanted, met.masked = met.wanted or decisions.wanted, met.masked or decisions.masked
                 if found.where is not None:
                     return found
                 if used := deadline.passed():
                     raise Unknown(f"more than {used}")
                 cover.see(decisions, masks)
                 least = min(least, found.bits)
-            # An error for any of the outcomes is one of the trial.
-            bits += max(0, int(least - math.log2(max(1, cover.trials))))
+            # An error for any of the outcomes is one of the trial; each trial has its own, and all have to be wrong.
+            bits += max(0, int(least - math.log2(cover.trials)))
             if not 0 < bits < LEAST_BITS:
                 break
-        steps = (*found.steps, f"data decide: equal for each of {cover.trials} joint outcomes of their decisions")
-        return replace(found, bits=bits, ranked=decisions.ranked, whole=whole, steps=steps)
+        outcomes_of = f"data decide: equal for each of {cover.trials} joint outcomes of their decisions"
+        steps = (*found.steps, *([outcomes_of] if decided else []))
+        return replace(found, bits=bits, ranked=decisions.ranked, whole=decided == 3, steps=steps)
 
     @cached_property
     def reference(self) -> Trace | Unknown:
@@ -270,7 +265,7 @@ class _Sides:
             missing, further = undischarged(known, own), undischarged(own, known)
         if where is None and (missing or further):
             where = f"{_ELSEWHERE}: the program misses {missing} of the reference's, and has {further} of its own"
-        size = larger(*(operators.size for operators in self._operators))
+        size = larger(*(operators.size for operators in self._operators)).cleared()
         numbers = sum(operators.count for operators in self._operators)
         bits = _bits(size.degree, size.bits, numbers)
         laws = _LAWS[draw().laws]
@@ -303,9 +298,8 @@ class _Sides:
                 wanted = element_type(element, self._instance.dtype)
                 if one.shape != other.shape or {one.dtype, other.dtype} != {wanted}:
                     raise Unknown(f"types and shapes of output {spec.name}")
-                equal = same(one.data, other.data) & (
-                    (one.known.isinf() | other.known.isinf()) <= (one.known == other.known)
-                )
+                endless = one.infinite | other.infinite
+                equal = same(one.data, other.data) & (endless <= (one.known == other.known)) & (one.low == other.low)
                 if not bool(equal.all()):
                     at = (~equal[0, 0]).nonzero()[0].tolist()
                     part = f" (component {place})" if len(reference) > 1 else ""
@@ -344,5 +338,5 @@ def _bits(degree: float, size: float, numbers: int) -> int:
 
     In a world, its points are zeros of their difference (Schwartz and Zippel), or its prime divides all coefficients.
     """
-    error = max(1.0, degree) * 2.0**-60 + max(1.0, size / 60) * 2.0**-POOL_BITS
+    error = max(1.0, degree) * 2.0**-60 + max(1.0, size / 60) * 2 / BLOCKS
     return max(0, int(-WORLDS * math.log2(error) - 2 * math.log2(max(128, numbers)) - _BITS_OF_LAWS))

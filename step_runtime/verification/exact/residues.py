@@ -11,12 +11,13 @@ residues, others hardly ever (Schwartz 1980, Zippel 1979).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,15 +31,17 @@ _HALF = 32
 _LIMB = 21
 _DIGIT = 11
 _LEAST = 1 << 60
-POOL_BITS = 42
-"""Chains of primes that may be drawn, at least: those above `_LEAST`, by the density of Hardy and Littlewood."""
+_BLOCK = 1 << 11
+BLOCKS = (1 << 59) // (120 * _BLOCK)
+"""Blocks of numbers of which one is drawn, again if it has no chain of primes, as one in four has none."""
 
-Laws = Literal["gathered", "linear", "leading"]
+Laws = Literal["gathered", "linear", "leading", "masked"]
 """How logarithms add up, and roots multiply.
 
 `gathered`: a sum of logarithms is the symbol of the product, and a product of roots that of the root of the product.
 `linear`: each is a symbol, and sums are sums. `leading`: likewise, but the logarithm of a sum above 0 is that of its
-first term and a symbol of their quotient, so that factors come out of it.
+first term and a symbol of their quotient, so that factors come out of it. `masked`: gathered; and where data choose
+minus infinity, or what stands for it, its exponential is a symbol, which stands for one that goes to 0.
 """
 Word = tuple[int, int]
 
@@ -53,7 +56,8 @@ class Draw:
     @cached_property
     def primes(self) -> tuple[tuple[int, ...], ...]:
         """By level, those of each world."""
-        return tuple(zip(*(_chain(self.seed(f"prime {world}")) for world in range(WORLDS)), strict=True))
+        drawn = (_chain(self.seed(f"prime {number}")) for number in itertools.count())
+        return tuple(zip(*itertools.islice(filter(None, drawn), WORLDS), strict=True))
 
     @cached_property
     def moduli(self) -> Tensor:
@@ -71,9 +75,19 @@ class Draw:
         return {}
 
     @cached_property
+    def inverses(self) -> dict[Hashable, tuple[Any, int]]:
+        """The sizes of numbers that were inverted, and how many they were at once."""
+        return {}
+
+    @cached_property
     def tables(self) -> dict[str, Tensor]:
         """Powers of each base."""
         return {}
+
+    @property
+    def gathers(self) -> bool:
+        """Whether sums of logarithms and products of roots are gathered."""
+        return self.laws in ("gathered", "masked")
 
     def seed(self, text: str) -> int:
         """Random bits for a text."""
@@ -99,26 +113,25 @@ def draw() -> Draw:
 
 
 @lru_cache(256)
-def _chain(seed: int) -> tuple[int, ...]:
-    """The first chain of primes behind a random number, the largest first.
+def _chain(block: int) -> tuple[int, ...] | None:
+    """The first chain of primes in a block of numbers, the largest first, if there is one.
 
-    Each is 59 modulo 60, so that 2, 3 and 5 are squares, and -1 is not.
+    Each is 119 modulo 120, so that 2, 3 and 5 are squares, and -1 is not.
     """
-    start = (_LEAST + seed % (1 << 59)) // 60
-    while True:
-        there = np.ones(1 << 14, dtype=bool)
-        for factor in _FACTORS:
-            step = pow(60, -1, factor)
-            for top, bottom in ((0, 1), (-1, 2), (-3, 4)):
-                root = top * pow(bottom, -1, factor)
-                there[(root - 60 * start - 59) * step % factor :: factor] = False
-        for place in np.flatnonzero(there).tolist():
-            last = 60 * (start + place) + 59
-            middle, first = 2 * last + 1, 4 * last + 3
-            # That 2 has the order of the one below proves each above the last (Pocklington 1914).
-            if pow(2, last - 1, last) == pow(2, middle - 1, middle) == pow(2, first - 1, first) == 1 and _prime(last):
-                return first, middle, last
-        start += 1 << 14
+    start = _LEAST // 120 + block % BLOCKS * _BLOCK
+    there = np.ones(_BLOCK, dtype=bool)
+    for factor in _FACTORS:
+        step = pow(120, -1, factor)
+        for top, bottom in ((0, 1), (-1, 2), (-3, 4)):
+            root = top * pow(bottom, -1, factor)
+            there[(root - 120 * start - 119) * step % factor :: factor] = False
+    for place in np.flatnonzero(there).tolist():
+        last = 120 * (start + place) + 119
+        middle, first = 2 * last + 1, 4 * last + 3
+        # That 2 has the order of the one below proves each above the last (Pocklington 1914).
+        if pow(2, last - 1, last) == pow(2, middle - 1, middle) == pow(2, first - 1, first) == 1 and _prime(last):
+            return first, middle, last
+    return None
 
 
 _FACTORS = [number for number in range(7, 400) if all(number % other for other in range(2, 20) if other < number)]

@@ -22,10 +22,10 @@ from step_runtime.primitives.arithmetic import Accum, Map, Scan
 from step_runtime.primitives.routing import Merge, Partition
 from step_runtime.primitives.structural import Flatten, Promote, Reshape
 from step_runtime.program.graph import Program
-from step_runtime.verification.exact import truth
 from step_runtime.verification.exact.operators import Operators
+from step_runtime.verification.exact.order import choose
 from step_runtime.verification.exact.trace import Trace, trace
-from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, same, selected, shaped, spread
+from step_runtime.verification.exact.value import Unknown, Value, fixed, flags, joined, same, selected, shaped, spread
 from step_runtime.verification.instance import TaskInstance
 
 
@@ -227,11 +227,10 @@ class ExactRun:
         each = math.prod(inner)
         state: tuple[Value, ...] = self._functions.initial(fn)
         for number, stream in enumerate(streams):
-            bit = replace(selected(bits, 1, number), bits=True, gap=None)
+            bit = replace(selected(bits, 1, number), bits=True)
             self._check_slices(stream, bit, count)
-            if stream.guard is not None and stream.guard.masks is not None:
-                own = stream.guard.masks
-                bit = replace(bit, masks=own if bit.masks is None else own | bit.masks)
+            if stream.guard is not None:
+                bit = replace(bit, masks=flags(bit.masks, stream.guard.masks))
             rows = [shaped(part, count * each, *part.shape[rank:]) for part in stream.parts]
             taken = bit.parts(
                 lambda one: one.reshape(one.shape[0], count, 1).expand(-1, count, each).reshape(one.shape[0], -1)
@@ -245,7 +244,7 @@ class ExactRun:
     def _either(self, taken: Value, new: Value, before: Value) -> Value:
         rank = len(new.shape)
         test = taken.parts(lambda one: one.reshape(*one.shape, *(1,) * rank))
-        return truth.choose(test, new, before, new.dtype)
+        return replace(choose(test, new, before), dtype=new.dtype)
 
     def _check_slices(self, stream: ExactStream, bit: Value, count: int) -> None:
         """Checks that a stream has a slice for each bit that is set, whatever the data.

@@ -24,22 +24,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from step_runtime.base.errors import describe_error
-from step_runtime.verification.exact.operands import Result, constant
-from step_runtime.verification.exact.operators import Operators
-from step_runtime.verification.exact.value import Unknown, Value
+from step_runtime.verification.exact.complexes import Pair, of_complex
+from step_runtime.verification.exact.operators import MOVES, Operators, Result, name_of
+from step_runtime.verification.exact.table import DEFINITIONS, TABLE
+from step_runtime.verification.exact.value import Unknown, Value, fixed
 
-_FOLLOWED_WHOLE = (
-    "_softmax", "_log_softmax", "gelu", "silu", "tanh", "sigmoid", "logsumexp", "logcumsumexp", "var", "std",
-    "linalg_vector_norm", "embedding", "lerp", "addcmul", "addcdiv", "square", "softplus", "log_sigmoid_forward", "mv",
-    "dot", "addmv", "baddbmm", "masked_fill", "_euclidean_dist", "index_select", "tril", "triu", "cumprod", "one_hot",
-    "isnan", "isinf", "isfinite", "floor_divide", "glu", "xlogy", "logaddexp",
-)  # fmt: skip
-"""Operators that have rules of their own, beside the core ones."""
 _ALSO_SPLIT = (
     "native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "huber_loss",
     "smooth_l1_loss", "mse_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss",
     "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "log2", "log10", "frac",
-    "tril", "triu", "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
+    "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
     "heaviside", "threshold", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
     "dist", "prelu", "_prelu_kernel",
 )  # fmt: skip
@@ -52,7 +46,8 @@ def _decompositions() -> Mapping[Any, Callable[..., Any]]:
     aten = torch.ops.aten
     table = dict(core_aten_decompositions())
     table |= get_decompositions([getattr(aten, name) for name in _ALSO_SPLIT if hasattr(aten, name)])
-    return {key: value for key, value in table.items() if key.overloadpacket.__name__ not in _FOLLOWED_WHOLE}
+    own = {*TABLE, *DEFINITIONS, *MOVES}
+    return {key: value for key, value in table.items() if name_of(key) not in own}
 
 
 def prepare() -> None:
@@ -98,28 +93,41 @@ class Trace:
         Raises:
             Unknown: An operator is not followed.
         """
+        return self.evaluated(
+            inputs, fixed, lambda step, args, kwargs: operators.run(step.target, args, kwargs, step.result)
+        )
+
+    def evaluated(
+        self, inputs: Sequence[Any], constant: Callable[[Tensor], Any], operator: Callable[[Step, Any, Any], Any]
+    ) -> list[Any]:
+        """The outputs for some inputs, by what constants and operators give."""
         found: list[Any] = list(inputs)
 
-        def given(operand: Any) -> Any:
-            if isinstance(operand, Slot):
-                value = found[operand.number]
-                return value if operand.part is None else value[operand.part]
-            if isinstance(operand, list | tuple):
-                return [given(one) for one in operand]
-            return operand
+        def value(slot: Slot) -> Any:
+            return found[slot.number] if slot.part is None else found[slot.number][slot.part]
 
         for step in self.steps:
-            if not isinstance(step, Step):
-                found.append(constant(step) if isinstance(step, Tensor) else step)
-                continue
-            args = [given(one) for one in step.args]
-            kwargs = {name: given(one) for name, one in step.kwargs.items()}
-            found.append(operators.run(step.target, args, kwargs, step.result))
-        outputs = [given(one) for one in self.outputs]
-        for one in outputs:
-            if not isinstance(one, Value):
-                raise Unknown("a result that is no tensor of real numbers")
-        return outputs
+            if isinstance(step, Step):
+                found.append(operator(step, mapped(step.args, Slot, value), mapped(step.kwargs, Slot, value)))
+            else:
+                found.append(None if step is None else constant(step))
+        return mapped(self.outputs, Slot, value)  # type: ignore[no-any-return]
+
+
+def mapped(operand: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """An operand of an operator with what is of a kind in it changed."""
+    if isinstance(operand, Mapping):
+        return {name: mapped(one, kind, change) for name, one in operand.items()}
+    if isinstance(operand, list | tuple):
+        return [mapped(one, kind, change) for one in operand]
+    return change(operand) if isinstance(operand, kind) else operand
+
+
+def _those(operand: Any, kind: type) -> list[Any]:
+    """What is of a kind in an operand."""
+    found: list[Any] = []
+    mapped(operand, kind, found.append)
+    return found
 
 
 def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> Trace:
@@ -136,8 +144,13 @@ def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> 
         found = _recorded(cloned, examples, _decompositions())
         if any(isinstance(step, Step) and _mutates(step.target) for step in found.steps):
             # Within a decomposition; what is replayed has none, and its changes in place become results too.
-            found = _recorded(functools.partial(_replayed, found), examples, {})
-    return _simple(found)
+            first = found
+            found = _recorded(lambda *inputs: first.evaluated(inputs, lambda one: one, _replayed), examples, {})
+    return _needed(found)
+
+
+def _replayed(step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    return step.target(*args, **kwargs)
 
 
 def _recorded(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor], table: Mapping[Any, Any]) -> Trace:
@@ -226,6 +239,7 @@ class _Recorder(TorchDispatchMode):
         self._inputs = len(inputs)
         self._table = table
         self._slots: dict[int, Slot] = {}
+        self._pairs: dict[int, Pair] = {}
         self._kept: list[Tensor] = []
         for number, tensor in enumerate(inputs):
             self._keep(tensor, Slot(number))
@@ -234,13 +248,18 @@ class _Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        rule = self._table.get(func)
-        if rule is not None:
+        name = name_of(func)
+        given = [*_those([args, kwargs], Tensor), *args, kwargs.get("dtype")]
+        if (name in _MAKE_COMPLEX or any(map(_is_complex, given))) and not _asks(func):
+            return self._complex(func, name, args, kwargs)
+        if rule := self._table.get(func):
             with self:
                 found = rule(*args, **kwargs)
             if found is not NotImplemented:
                 return found
-        if _asks(func) and all(type(one) in (Tensor, torch.nn.Parameter) for one in _tensors((args, kwargs))):
+        if name in DEFINITIONS:
+            return self._defined(func, DEFINITIONS[name], args, kwargs)
+        if _asks(func) and all(type(one) in (Tensor, torch.nn.Parameter) for one in _those([args, kwargs], Tensor)):
             with _disable_current_modes():  # of tensors that are no inputs, and do not depend on these
                 return func(*args, **kwargs)
         found = func(*args, **kwargs)
@@ -259,6 +278,50 @@ class _Recorder(TorchDispatchMode):
                 self._keep(one, Slot(number, part if isinstance(found, list | tuple) else None))
         return found
 
+    def _defined(self, func: Any, rule: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What an operator gives by others.
+
+        Raises:
+            Unknown: Its format is narrow, so that it would round what it is made of.
+        """
+        if any(one.is_floating_point() and one.dtype.itemsize < 4 for one in _those([args, kwargs], Tensor)):
+            raise Unknown(f"the operator {name_of(func)} in a narrow format")
+        expected = func(*args, **kwargs)
+        with self:
+            found = rule(*args, **kwargs)
+            several = found if isinstance(found, list | tuple) else [found]
+            own = [
+                _converted(one, like, func)
+                for one, like in zip(
+                    several, expected if isinstance(expected, list | tuple) else [expected], strict=True
+                )
+            ]
+        return own if isinstance(found, list | tuple) else own[0]
+
+    def _complex(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What an operator gives on complex numbers, which are kept as pairs."""
+        expected = func(*args, **kwargs)
+        with self:
+            found = of_complex(func, name, mapped(args, Tensor, self._pair), mapped(kwargs, Tensor, self._pair))
+        if isinstance(found, Tensor):
+            return found
+        pairs = found if isinstance(found, list) else [found]
+        for one, own in zip(pairs, expected if isinstance(found, list) else [expected], strict=True):
+            if not own.is_complex():
+                raise Unknown("complex numbers that are converted to real ones")
+            self._pairs[id(own)] = one
+            self._kept.append(own)
+        return expected
+
+    def _pair(self, one: Tensor) -> Any:
+        if not one.is_complex():
+            return one
+        if id(one) not in self._pairs:
+            self._kept.append(one)
+            with _disable_current_modes():
+                self._pairs[id(one)] = Pair(_checked(one).real.clone(), _checked(one).imag.clone())
+        return self._pairs[id(one)]
+
     def operand(self, one: Any) -> Any:
         """An operand of an operator, with slots for tensors."""
         if isinstance(one, list | tuple):
@@ -267,6 +330,8 @@ class _Recorder(TorchDispatchMode):
             if isinstance(one, torch.SymInt | torch.SymFloat | torch.SymBool):
                 raise Unknown("a number that depends on data")
             return one
+        if one.is_complex():
+            raise Unknown("complex numbers")
         if id(one) not in self._slots:
             self._keep(one, Slot(self._add(one)))
         return self._slots[id(one)]
@@ -280,17 +345,32 @@ class _Recorder(TorchDispatchMode):
         self._kept.append(tensor)
 
 
+_MAKE_COMPLEX = ("complex", "polar", "view_as_complex", "_fft_r2c")
+"""Operators that make complex numbers of real ones."""
+
+
+def _is_complex(one: Any) -> bool:
+    if isinstance(one, torch.dtype | Tensor):
+        return one.is_complex if isinstance(one, torch.dtype) else one.is_complex()
+    return isinstance(one, complex)
+
+
+def _converted(one: Tensor, like: Tensor, func: Any) -> Tensor:
+    """The result of a definition in the type that torch gives.
+
+    Raises:
+        Unknown: The definition is not of such types.
+    """
+    if one.dtype == like.dtype and one.shape == like.shape:
+        return one
+    if one.shape != like.shape or not (one.is_floating_point() and like.is_floating_point()):
+        raise Unknown(f"the operator {func} for such types")
+    return one.to(like.dtype)
+
+
 def _asks(func: Any) -> bool:
     """Whether an operator gives no tensor."""
     return not any("Tensor" in str(one.type) for one in func._schema.returns)
-
-
-def _tensors(operand: Any) -> Iterator[Tensor]:
-    if isinstance(operand, Tensor):
-        yield operand
-    elif isinstance(operand, list | tuple | dict):
-        for one in operand.values() if isinstance(operand, dict) else operand:
-            yield from _tensors(one)
 
 
 @contextmanager
@@ -318,70 +398,15 @@ def _checked(tensor: Tensor) -> Tensor:
     return found
 
 
-def _replayed(recorded: Trace, *inputs: Tensor) -> list[Tensor]:
-    """What a graph gives of tensors."""
-    found: list[Any] = list(inputs)
-
-    def given(operand: Any) -> Any:
-        if isinstance(operand, Slot):
-            return found[operand.number] if operand.part is None else found[operand.number][operand.part]
-        return [given(one) for one in operand] if isinstance(operand, list | tuple) else operand
-
-    for step in recorded.steps:
-        if isinstance(step, Tensor):
-            found.append(step)
-        elif isinstance(step, Step):
-            kwargs = {name: given(one) for name, one in step.kwargs.items()}
-            found.append(step.target(*(given(one) for one in step.args), **kwargs))
-    return [given(one) for one in recorded.outputs]
-
-
-_SAME = frozenset(("clone", "alias", "detach", "lift_fresh", "lift", "resolve_conj", "resolve_neg"))
-"""Operators that give what they take."""
-
-
-def _simple(found: Trace) -> Trace:
-    """The graph without operators that give what they take, and without those that no output needs."""
-    slots: dict[Slot, Slot] = {}
-
-    def given(operand: Any) -> Any:
-        if isinstance(operand, Slot):
-            return slots.get(operand, operand)
-        return [given(one) for one in operand] if isinstance(operand, list | tuple) else operand
-
-    steps: list[Step | Tensor | None] = []
-    for number, step in enumerate(found.steps, found.inputs):
-        if isinstance(step, Step):
-            kwargs = {name: given(one) for name, one in step.kwargs.items()}
-            own = Step(step.target, given(step.args), kwargs, step.result)
-            name = step.target.overloadpacket.__name__.removesuffix("_copy")
-            if name in _SAME and isinstance(own.args[0], Slot):
-                slots[Slot(number)] = own.args[0]
-            steps.append(own)
-        else:
-            steps.append(step)
-    outputs = given(found.outputs)
-    needed: set[int] = set()
-    pending = [*slots_of(outputs)]
-    while pending:
-        number = pending.pop()
-        if number in needed or number < found.inputs:
+def _needed(found: Trace) -> Trace:
+    """The graph without operators that no output needs."""
+    needed = {slot.number for slot in _those(found.outputs, Slot)}
+    kept: list[Step | Tensor | None] = []
+    for number, step in reversed([*enumerate(found.steps, found.inputs)]):
+        if number not in needed:
+            kept.append(None)
             continue
-        needed.add(number)
-        step = steps[number - found.inputs]
         if isinstance(step, Step):
-            pending += [*slots_of(step.args), *slots_of(list(step.kwargs.values()))]
-    kept = [
-        None if number not in needed else _checked(step) if isinstance(step, Tensor) else step
-        for number, step in enumerate(steps, found.inputs)
-    ]
-    return Trace(found.inputs, kept, outputs)
-
-
-def slots_of(operand: Any) -> Iterator[int]:
-    """The numbers of the slots in an operand."""
-    if isinstance(operand, Slot):
-        yield operand.number
-    elif isinstance(operand, list | tuple):
-        for one in operand:
-            yield from slots_of(one)
+            needed |= {slot.number for slot in _those([step.args, step.kwargs], Slot)}
+        kept.append(_checked(step) if isinstance(step, Tensor) else step)
+    return Trace(found.inputs, kept[::-1], found.outputs)

@@ -6,17 +6,18 @@ then the dims of the tensor.
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from step_runtime.verification.exact.constants import common_denominator, constants
-from step_runtime.verification.exact.residues import CHANNELS, level, mixed, moduli, symbols
+from step_runtime.verification.exact.residues import draw, level, moduli, symbols
 
 LEADING = 2
 ENDLESS = 1e29
@@ -26,7 +27,7 @@ WORDS = 4
 NONE = -1
 """Marks numbers that a part says nothing of."""
 NAN = torch.nan
-_FRESH = itertools.count()
+_FLOAT = torch.float64
 
 
 class Unknown(Exception):
@@ -34,57 +35,61 @@ class Unknown(Exception):
 
 
 class Size(NamedTuple):
-    """Bounds on numbers as quotients of polynomials: degrees, and bits of the sums of their coefficients' sizes.
+    """Bounds on numbers as polynomials in symbols and in inverses: degrees, and bits of the coefficients' sizes.
 
-    Numbers of a tensor whose denominators have no degree have one denominator of so many bits in common.
+    `under` has the powers of inverses, by their numbers in the draw.
     """
 
-    top: float = 0.0
-    bottom: float = 0.0
-    high: float = 0.0
-    low: float = 0.0
-
-    @property
-    def degree(self) -> float:
-        """That of a difference from 0, cleared of denominators."""
-        return self.top + self.bottom
-
-    @property
-    def bits(self) -> float:
-        """Those of its coefficients."""
-        return self.high + self.low
+    degree: float = 0.0
+    bits: float = 0.0
+    under: Mapping[Hashable, float] = MappingProxyType({})
 
     def plus(self, other: Size) -> Size:
         """That of sums."""
-        one = max(self.top + other.bottom, other.top + self.bottom), self.bottom + other.bottom
-        return Size(*one, max(self.high + other.low, other.high + self.low) + 1, self.low + other.low)
+        return larger(self, other)._replace(bits=max(self.bits, other.bits) + 1)
 
     def times(self, other: Size) -> Size:
         """That of products."""
-        return Size(*(own + its for own, its in zip(self, other, strict=True)))
+        under = {key: self.under.get(key, 0.0) + other.under.get(key, 0.0) for key in {**self.under, **other.under}}
+        return Size(self.degree + other.degree, self.bits + other.bits, under)
 
-    def inverse(self) -> Size:
-        """That of inverses."""
-        return Size(self.bottom, self.top, self.low, self.high)
+    def power(self, exponent: float) -> Size:
+        """That of powers."""
+        under = {key: own * exponent for key, own in self.under.items()}
+        return Size(self.degree * exponent, self.bits * exponent, under)
+
+    def inverse(self, count: int, key: Hashable = None) -> Size:
+        """That of inverses of so many numbers."""
+        inverses = draw().inverses
+        key = len(inverses) if key is None else key
+        inverses.setdefault(key, (self, count))
+        return Size(under={key: 1.0})
 
     def summed(self, count: int) -> Size:
         """That of sums of so many."""
-        bits = math.log2(max(1, count))
-        if not self.bottom:
-            return self._replace(high=self.high + bits)
-        rest = max(0, count - 1)
-        top, high = self.top + rest * self.bottom, self.high + rest * self.low + bits
-        return Size(top, self.bottom * count, high, self.low * count)
+        return self._replace(bits=self.bits + math.log2(max(1, count)))
+
+    def cleared(self) -> Size:
+        """That of a polynomial that is 0 where these are, without inverses."""
+        found = self
+        for key, (below, count) in reversed(draw().inverses.items()):
+            if power := found.under.get(key):
+                rest = {other: own for other, own in found.under.items() if other != key}
+                found = found._replace(under=rest).times(below.power(power * count))
+        return found
 
 
 def larger(*sizes: Size) -> Size:
     """The larger of bounds."""
-    return Size(*map(max, zip(*sizes, strict=True)))
+    under: dict[Hashable, float] = {}
+    for size in sizes:
+        under |= {key: max(own, under.get(key, 0.0)) for key, own in size.under.items()}
+    return Size(max(size.degree for size in sizes), max(size.bits for size in sizes), under)
 
 
-SYMBOL = Size(top=1.0)
+SYMBOL = Size(degree=1.0)
 NOTHING = Size()
-_PARTS = ("data", "known", "sign", "logs", "roots", "extremes", "gap", "masks", "lead")
+_PARTS = ("data", "known", "sign", "logs", "roots", "extremes", "masks", "lead", "lower")
 
 
 @dataclass(frozen=True)
@@ -98,39 +103,34 @@ class Value:
         bits: Whether all are 0 or 1.
         sign: `(1, batch, *shape)`: 2 above 0, 1 at least 0, -1 at most 0, -2 below 0, 0 where that is open.
         partial: Whether some may be undefined or infinite for some data, as quotients and logarithms are.
-        lower: Whether some may be minus infinity for some data, as masks give it.
-        endless: Whether infinite constants are so in torch too, of which 0 times are no numbers; else they are large.
-        broken: Whether some are no numbers, as 0 times infinity is, so that 0 times are none either.
+        lower: `(1, batch, *shape)`: flags of what numbers may be for some data, as masks give it: minus infinity (1),
+            under the laws `masked` what stands for it (2), and under these nothing else but 0 (4).
         range: What whole numbers lie between, both ends included.
         logs: The exponentials of those that contain a logarithm; `NONE` for others.
         roots: The squares of those that are roots; `NONE` for others.
         extremes: `(members * WORLDS, batch, *shape)`: of those that are the largest of a set, or the least, the
             residues of its members on level 0, each once; `NONE` in empty places.
         least: Whether these are the least of their sets.
-        gap: Of truth values that say whether a difference is above 0, or at least 0, the difference.
         lead: `(2 * CHANNELS, batch, *shape)`: of sums of numbers above 0 the first term, and its logarithm, by which
-            theirs are found, under the laws `linear`; `NONE` for others.
+            theirs are found, under the laws `leading`; `NONE` for others.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
         smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
-        size: A bound on the numbers as quotients of polynomials.
+        size: A bound on the numbers.
         inner: One on `logs` and `roots`.
     """
 
     data: Tensor
     known: Tensor
-    dtype: torch.dtype
+    dtype: torch.dtype = _FLOAT
     bits: bool = False
     sign: Tensor | None = None
     partial: bool = False
-    lower: bool = False
-    endless: bool = False
-    broken: bool = False
+    lower: Tensor | None = None
     range: tuple[int, int] | None = None
     logs: Tensor | None = None
     roots: Tensor | None = None
     extremes: Tensor | None = None
     least: bool = False
-    gap: Tensor | None = None
     lead: Tensor | None = None
     masks: Tensor | None = None
     smooth: bool = False
@@ -154,8 +154,27 @@ class Value:
             return self.sign
         if self.bits:
             return torch.ones_like(self.known, dtype=torch.int8)
-        own = torch.where(self.known == 0, 1, 2 * self.known.sign().nan_to_num(0.0))
-        return own.to(torch.int8)
+        return torch.where(self.known == 0, 1, 2 * self.known.sign().nan_to_num(0.0)).to(torch.int8)
+
+    @property
+    def open(self) -> Tensor:
+        """Which depend on data."""
+        return self.known.isnan()
+
+    @property
+    def low(self) -> Tensor:
+        """Which may be minus infinity for some data."""
+        return torch.zeros_like(self.open) if self.lower is None else self.lower & 1 > 0
+
+    @property
+    def infinite(self) -> Tensor:
+        """Which are infinite, or stand for it."""
+        return self.known.abs() >= ENDLESS
+
+    @property
+    def zero(self) -> Tensor:
+        """Which are 0 whatever the data are."""
+        return (level(self.data) == 0).all(0, keepdim=True) & ~self.infinite
 
     @property
     def bounds(self) -> tuple[int, int] | None:
@@ -173,31 +192,37 @@ class Value:
 
     def plain(self, **changes: object) -> Value:
         """The value without what only some rules know of it."""
-        own = {"logs": None, "roots": None, "extremes": None, "gap": None, "lead": None, "bits": False}
+        own = {"logs": None, "roots": None, "extremes": None, "lead": None, "bits": False}
         return replace(self, **{**own, "sign": self.signs, **changes})  # type: ignore[arg-type]
 
     def constant(self) -> Tensor | None:
         """The floats, if none depends on data."""
-        return None if bool(self.known.isnan().any()) else self.known[0]
+        return None if bool(self.open.any()) else self.known[0]
 
 
 def fixed(values: Tensor) -> Value:
-    """A tensor that depends on no data, for all elements at once."""
-    if values.is_complex():
-        raise Unknown("complex numbers")
-    floats = values.detach().to(torch.float64).unsqueeze(0)
-    floats = torch.where(floats.abs() >= ENDLESS, floats.sign() * torch.inf, floats)
+    """A tensor that depends on no data, for all elements at once.
+
+    Raises:
+        Unknown: Some are no numbers.
+    """
+    floats = values.detach().to(_FLOAT).unsqueeze(0)
+    if bool(floats.isnan().any()):
+        raise Unknown("what is no number whatever the data are")
     bits = values.dtype == torch.bool or bool(((floats == 0) | (floats == 1)).all())
-    data, none = constants(floats.nan_to_num(0.0, torch.inf, -torch.inf)), floats.isnan()
-    data = torch.where(none, fresh(data), data) if bool(none.any()) else data
-    size = Size(0.0, 0.0, *common_denominator(floats))
-    found = Value(data, floats.unsqueeze(0), values.dtype, bits, partial=bool(none.any()), size=size, smooth=True)
-    return replace(found, endless=bool(values.isinf().any()), broken=found.partial)
+    above, below = common_denominator(floats)
+    size = Size(bits=above).times(Size(bits=math.log2(below)).inverse(1, key=("constant", below)))
+    return Value(constants(floats), floats.unsqueeze(0), values.dtype, bits, size=size, smooth=True)
 
 
-def number(value: float, dtype: torch.dtype = torch.float64) -> Value:
+def number(value: float, dtype: torch.dtype = _FLOAT) -> Value:
     """A constant without dims."""
-    return replace(fixed(torch.tensor(value, dtype=torch.float64)), bits=False, dtype=dtype)
+    return replace(fixed(torch.tensor(value, dtype=_FLOAT)), bits=False, dtype=dtype)
+
+
+def unknown_floats(data: Tensor) -> Tensor:
+    """Those of numbers that depend on data."""
+    return torch.full((1, *data.shape[1:]), NAN, dtype=_FLOAT)
 
 
 def free(name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
@@ -205,14 +230,13 @@ def free(name: str, shape: Sequence[int], dtype: torch.dtype) -> Value:
     places = torch.arange(math.prod(shape))
     words = torch.stack((places * 2 + 1, places * 2 + 2)).reshape(2, 1, *shape)
     data = symbols(f"input {name}", words)
-    return Value(data, torch.full((1, 1, *shape), NAN, dtype=torch.float64), dtype, smooth=dtype.is_floating_point)
+    return Value(data, unknown_floats(data), dtype, smooth=dtype.is_floating_point)
 
 
-def fresh(like: Tensor) -> Tensor:
-    """Residues of numbers that equal no others: what stands for what is not a number."""
-    count = math.prod(like.shape[1:])
-    places = torch.arange(count).reshape(1, *like.shape[1:]).expand(2, *like.shape[1:])
-    return symbols("no number", mixed(places + next(_FRESH) * (1 << 32)))
+def flags(*parts: Tensor | None) -> Tensor | None:
+    """The flags of what depends on several, as bits."""
+    there = [part for part in parts if part is not None]
+    return functools.reduce(torch.bitwise_or, there) if there else None
 
 
 def opposite(data: Tensor) -> Tensor:
@@ -236,15 +260,15 @@ def spread(value: Value, batch: int, shape: Sequence[int]) -> Value:
     return value.parts(lambda part: _padded(part, len(shape)).expand(part.shape[0], batch, *shape))
 
 
+def alike(*values: Value) -> list[Value]:
+    """Values broadcast to one number of elements and one shape."""
+    shape = torch.broadcast_shapes(*(value.data.shape[1:] for value in aligned(*values)))  # type: ignore[no-untyped-call]
+    return [spread(value, shape[0], shape[1:]) for value in values]
+
+
 def broadcast(*tensors: Tensor) -> list[Tensor]:
     """Tensors in their common shape."""
-    shape = common_shape(*(one.shape for one in tensors))
-    return [one.broadcast_to(shape) for one in tensors]
-
-
-def common_shape(*shapes: Sequence[int]) -> torch.Size:
-    """The shape that tensors of these are broadcast to."""
-    return torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call, no-any-return]
+    return list(torch.broadcast_tensors(*tensors))  # type: ignore[no-untyped-call]
 
 
 def shaped(value: Value, batch: int, *shape: int) -> Value:
@@ -264,52 +288,48 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
     """
     batch = max(value.batch for value in values)
     values = [spread(value, batch, value.shape) for value in values]
-    same = len({value.least for value in values if value.extremes is not None}) <= 1
-
-    def of(part: Callable[[Value], Tensor | None], rows: int, none: int = NONE) -> Tensor | None:
-        own = [part(value) for value in values]
-        if all(one is None for one in own):
-            return None
-        filled = [
-            torch.full((rows, *value.data.shape[1:]), none) if one is None else _rows(one, rows)
-            for one, value in zip(own, values, strict=True)
-        ]
-        return join(filled, dim + LEADING)
-
-    most = max((value.extremes.shape[0] for value in values if value.extremes is not None), default=0)
-    return Value(
-        join([value.data for value in values], dim + LEADING),
-        join([value.known for value in values], dim + LEADING),
-        values[0].dtype,
+    sets = [value for value in values if value.extremes is not None]
+    parts: dict[str, Tensor] = {}
+    for name in _PARTS:
+        own = [value.signs if name == "sign" else getattr(value, name) for value in values]
+        rows = max((len(one) for one in own if one is not None), default=0)
+        mixed_ = name == "extremes" and len({value.least for value in sets}) > 1
+        if not rows or mixed_:
+            continue
+        none = 0 if name in ("masks", "lower") else NONE
+        filled = [_rows(one, rows, none, value) for one, value in zip(own, values, strict=True)]
+        parts[name] = join(filled, dim + LEADING)
+    return replace(
+        values[0],
+        **{**dict.fromkeys(_PARTS), **parts},  # type: ignore[arg-type]
         bits=all(value.bits for value in values),
-        sign=join([value.signs for value in values], dim + LEADING),
         partial=any(value.partial for value in values),
-        lower=any(value.lower for value in values),
-        endless=any(value.endless for value in values),
-        broken=any(value.broken for value in values),
         range=united(*(value.bounds for value in values)),
-        logs=of(lambda value: value.logs, CHANNELS),
-        roots=of(lambda value: value.roots, CHANNELS),
-        extremes=of(lambda value: value.extremes, most) if same else None,
-        least=any(value.least for value in values if value.extremes is not None),
-        gap=of(lambda value: value.gap, CHANNELS) if all(value.gap is not None for value in values) else None,
-        lead=of(lambda value: value.lead, 2 * CHANNELS),
-        masks=of(lambda value: value.masks, WORDS, 0),
+        least=any(value.least for value in sets),
         smooth=all(value.smooth for value in values),
         size=larger(*(value.size for value in values)),
         inner=larger(*(value.inner for value in values)),
     )
 
 
+def picked(test: Tensor, one: Value, other: Value) -> Value:
+    """One of two values of one shape, by truth values `(1, batch, *shape)` that are known."""
+    places = test.long().unsqueeze(2)
+    pair = joined([other, one], 0, torch.stack)
+    return pair.parts(lambda part: part.gather(2, places.expand(len(part), *places.shape[1:])).squeeze(2))
+
+
+def _rows(part: Tensor | None, rows: int, none: int, value: Value) -> Tensor:
+    """A part in so many rows; none of it where the value has no such part."""
+    if part is None:
+        return torch.full((rows, *value.data.shape[1:]), none)
+    return torch.cat((part, part.new_full((rows - len(part), *part.shape[1:]), none))) if len(part) < rows else part
+
+
 def united(*ranges: tuple[int, int] | None) -> tuple[int, int] | None:
     """The range of numbers of several."""
     known = [one for one in ranges if one is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(ranges) else None
-
-
-def _rows(part: Tensor, rows: int) -> Tensor:
-    missing = rows - part.shape[0]
-    return torch.cat((part, part.new_full((missing, *part.shape[1:]), NONE))) if missing else part
 
 
 def same(one: Tensor, other: Tensor) -> Tensor:

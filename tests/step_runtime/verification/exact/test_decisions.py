@@ -193,7 +193,7 @@ def test_inputs_of_few_whole_numbers_are_tried(data: str, apply: str, reference:
 def covered(decide: list[tuple[str, int]], depend: Sequence[Sequence[int]]) -> int:
     """The number of trials for some decisions, with their numbers of outcomes, and results that depend on some each."""
     cover = Cover()
-    while (outcomes := cover.outcomes()) is not None:
+    for outcomes in cover.outcomes():
         decisions = Decisions(outcomes)
         masks = []
         for key, count in decide:

@@ -38,14 +38,14 @@ class Checked(Operators):
 
     compared = 0
 
-    def _found(self, name, target, args, kwargs, result):  # type: ignore[no-untyped-def]
-        found = super()._found(name, target, args, kwargs, result)
+    def found(self, name, target, args, kwargs, result):  # type: ignore[no-untyped-def]
+        found = super().found(name, target, args, kwargs, result)
         two = len(args) == 2 and all(isinstance(one, Value) for one in args) and not kwargs
-        if not two or not isinstance(found, Value) or found.data[0].numel() > _MOST or found.dtype != torch.float64:
+        if not two or not isinstance(found, Value) or found.data[0].numel() > _MOST:
             return found
         # The residues of these are those of other numbers: logarithms and roots are gathered.
         special = any(each.logs is not None or each.roots is not None or each.bits for each in (*args, found))
-        endless = any(bool(each.known.isinf().any() | each.partial) for each in (*args, found))
+        endless = any(bool(each.infinite.any() | each.partial) for each in (*args, found))
         if special or endless or name not in ("add", "sub", "mul", "div", "mm"):
             return found
         for world in range(WORLDS):

@@ -159,7 +159,6 @@ def test_what_differs_somewhere_is_not_proved(apply: str, reference: str) -> Non
     ("apply", "reference"),
     [
         ("return [torch.exp(input[0]) / (1 + torch.exp(input[0]))]", "torch.sigmoid(input_data['E0'])"),
-        ("return [torch.where(input[0] > 0, input[0], 0.0)]", "torch.relu(input_data['E0'])"),
         ("return [torch.maximum(input[0], -input[0])]", "input_data['E0'].abs()"),
         ("return [2 * torch.sigmoid(2 * input[0]) - 1]", "torch.tanh(input_data['E0'])"),
         ("return [torch.log(torch.exp(input[0]) * 3)]", "torch.log(3 * torch.exp(input_data['E0']))"),
@@ -195,16 +194,8 @@ def test_what_differs_somewhere_is_not_proved(apply: str, reference: str) -> Non
             "torch.nn.functional.softplus(input_data['E0']) ** 2 / 3",
         ),
         (
-            "return [torch.log(input[0] * 3) * 2.5]",
-            "(torch.log(input_data['E0']) + torch.log(torch.ones(1) * 3)) * 2.5",
-        ),
-        (
             "return [(1 + torch.exp(input[0])) ** -0.25]",
             "torch.exp(-torch.nn.functional.softplus(input_data['E0']) / 4)",
-        ),
-        (
-            "return [input[0] / torch.sqrt(input[0] + 2) / torch.sqrt(input[0] + 3)]",
-            "input_data['E0'] / (torch.sqrt(input_data['E0'] + 2) * torch.sqrt(input_data['E0'] + 3))",
         ),
         ("return [input[0] * torch.cos(torch.tensor(torch.pi / 4))]", "input_data['E0'] / 2 ** 0.5"),
         ("return [input[0][torch.tensor(0).long()] if input[0].dim() else input[0] + 0]", "input_data['E0']"),
