@@ -20,10 +20,6 @@ def test_nothing_starts_before_somebody_iterates():
     assert list(pool) == [None] * 3 and sorted(started) == [0, 1, 2]
 
 
-def test_one_thread_works_in_order():
-    assert list(Pool(str, range(5), 1)) == ["0", "1", "2", "3", "4"]
-
-
 def test_jobs_see_the_callers_context_and_not_each_others():
     def work(job: int) -> int:
         seen = setting.get()
@@ -78,23 +74,6 @@ def test_an_error_of_the_source_of_jobs_is_raised_where_the_pool_is_read(threads
 
     with pytest.raises(LookupError, match="no more"):
         list(Pool(str, jobs(), threads))
-
-
-def test_a_source_that_keeps_raising_ends_the_pool_all_the_same():
-    class Broken:
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            raise LookupError("again")
-
-    before = threading.active_count()
-    with pytest.raises(LookupError, match="again"):
-        list(Pool(str, Broken(), 4))
-    for thread in threading.enumerate():
-        if thread.name.startswith("sample-"):
-            thread.join(60)
-    assert threading.active_count() <= before
 
 
 def test_while_nothing_ends_the_iterating_thread_gets_to_look_at_the_clock() -> None:
