@@ -35,10 +35,16 @@ _RUNS = 6
 """Runs of a reference on one input: one that chooses between two values at random agrees with itself in one of 32."""
 
 
+_MANY = 4_000_000
+"""Numbers of a sample beyond which a task's code is tried at the smallest sizes alone."""
+
+
 def doubts(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
     """Runs the task's code at each set of sizes; returns what makes its verdicts unreliable."""
-    tried, doubted = instances(task, before_run=before_run), False
-    sets = [instance.sizes for instance in tried]
+    every, doubted = instances(task, before_run=before_run), False
+    sets = [instance.sizes for instance in every]
+    least = min(every, key=lambda instance: sum(instance.sizes.values()))
+    tried = [instance for instance in every if instance is least or _numbers(instance) <= _MANY]
     yield from _equal_dims(task, sets)
     yield from _fixed_dims(task, sets)
     yield from _boolean_functions(task)
