@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,18 +39,16 @@ from pipeline.running.session import (
     open_lm,
     proposer_asked,
     require_price,
-    require_proposing,
-    served,
+    resolved,
     temperature_note,
     with_context,
-    with_temperatures,
 )
-from pipeline.running.teacher import require_teachable
 from pipeline.verification.pool import LocalWorkers
 from pipeline.verification.task_files import load_tasks, load_with_warnings
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
 
+ADAPTIVE = ("adaptive",)
 MOST_ADVISED = 10
 """Unsolved tasks for which the summary says in words what to do; the JSON object has all."""
 
@@ -83,8 +80,7 @@ def matched(config: RunConfig, run: str) -> RunConfig:
 
 def checked(config: RunConfig) -> Request:
     """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
-    config = with_temperatures(config, config.lm)
-    config = served(config, config.lm)
+    config = resolved(config, *_lms(config))
     tasks, doubts = load_with_warnings(config.tasks, config.language)
     limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
     if config.selection == RESAMPLE and not any(limits):
@@ -92,23 +88,23 @@ def checked(config: RunConfig) -> Request:
             "--selection resample: expected a limit at which it ends: --max-iterations, --match-tokens,"
             " --max-tokens-total, --max-usd or --max-minutes"
         )
-    if config.validation and config.optimizer not in VALIDATING:
-        raise UsageError(f"--validation: `{config.optimizer}` does not use validation tasks; omit the option")
-    if config.selection != SELECTIONS[0] and config.optimizer != "adaptive":
-        raise UsageError(f"--selection: `{config.optimizer}` does not select demonstrations; omit the option")
-    if config.split:
-        step_only(config.language, "--split")
-        if config.optimizer != "adaptive":
-            raise UsageError(f"--split: `{config.optimizer}` does not learn from sub-tasks; omit the option")
+    for option, given, takers, use in (
+        ("--validation", config.validation, VALIDATING, "use validation tasks"),
+        ("--selection", config.selection != SELECTIONS[0], ADAPTIVE, "select demonstrations"),
+        ("--split", config.split, ADAPTIVE, "learn from sub-tasks"),
+        ("--experience", config.experience, ADAPTIVE, "learn from it"),
+        ("--teacher", config.teacher, ADAPTIVE, "learn from it"),
+        ("--reflection-lm", config.reflection_lm, REFLECTING, "reflect"),
+    ):
+        if given and config.optimizer not in takers:
+            raise UsageError(f"{option}: `{config.optimizer}` does not {use}; omit the option")
+    for option, given in (("--split", config.split), ("--teacher search", config.teacher)):
+        if given:
+            step_only(config.language, option)
+    if config.optimizer in REFLECTING and is_embedded(config.reflection_lm or config.lm):
+        reason = "needs an LM that writes instructions, but the embedded LM writes programs only"
+        raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
     validation = load_tasks(config.validation, config.language) if config.validation else []
-    if config.experience and config.optimizer != "adaptive":
-        raise UsageError(
-            f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
-        )
-    require_teachable(config)
-    require_reflecting(config)
-    require_proposing(config.proposer, config.lm)
-    require_price(config, config.max_usd, *_lms(config))
     experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None
     return Request(config, "", tasks, validation, experience, doubts=doubts)
 
@@ -149,11 +145,13 @@ def compile_agent(
         return _finished(name, resumed, resumed.finished, output)
     request = plan.request if isinstance(plan, Resumed) else plan
     config = request.config
-    require_price(config, config.max_usd, *_lms(config))
+    require_price(config, *_lms(config))
     if not resumed:
         config = with_context(config, config.lm)
     lm = open_lm(config, config.lm, config.temperatures)
-    reflection = _reflection_lm(config)
+    reflection = None
+    if config.reflection_lm:
+        reflection = factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)
     if resumed and request.lm != lm.model:
         raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
     chosen = {"choices": lm.choice_kind} if config.proposer == "typed" else {}
@@ -193,25 +191,6 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
 
 def _lms(config: RunConfig) -> list[str]:
     return [config.lm, *([config.reflection_lm] if config.reflection_lm else [])]
-
-
-def require_reflecting(config: RunConfig) -> None:
-    """Raises `UsageError` if the optimizer has no use for an LM that reflects, lacks one, or lacks a package."""
-    if config.optimizer == "mipro" and find_spec("optuna") is None:
-        raise UsageError("--optimizer mipro: optuna is not installed: pip install 'adaptive-step[mipro]'")
-    if config.reflection_lm and config.optimizer not in REFLECTING:
-        raise UsageError(f"--reflection-lm: `{config.optimizer}` does not reflect; omit the option")
-    model = config.reflection_lm or config.lm
-    if config.optimizer in REFLECTING and is_embedded(model):
-        reason = "needs an LM that writes instructions, but the embedded LM writes programs only"
-        raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
-
-
-def _reflection_lm(config: RunConfig) -> dspy.LM | None:
-    """The LM with which an optimizer reflects, if it is not the one that solves the tasks."""
-    if not config.reflection_lm:
-        return None
-    return factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)
 
 
 def _run(

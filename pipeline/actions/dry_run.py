@@ -27,7 +27,7 @@ from pipeline.languages.language import Task
 from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
 from pipeline.running.job import resamples
-from pipeline.running.session import new_agent, require_price
+from pipeline.running.session import new_agent
 from signatures import YAMLAdapter
 from signatures.lines import MOST_LINES
 
@@ -39,7 +39,6 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
         UsageError: There is a limit in dollars, and no known price.
     """
     config = request.config
-    require_price(config, config.max_usd, config.lm)
     price = Price(*config.price) if config.price else _own_price(config.lm)
     agent = new_agent(config)
     prompts = [_prompt_tokens(agent, task) for task in request.tasks]

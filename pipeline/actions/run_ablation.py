@@ -12,6 +12,7 @@ from rich.table import Table
 from pipeline.actions import compile_agent
 from pipeline.actions.run_sweep import Sweep, SweepRun, recorded, run_key
 from pipeline.actions.sweep_spec import Combination
+from pipeline.base.choices import is_embedded
 from pipeline.base.config import PlanOptions, RunConfig
 from pipeline.base.files import file_errors
 from pipeline.base.paths import shown
@@ -40,7 +41,8 @@ def open_ablation(options: PlanOptions) -> Sweep:
     shared = {name: value for name, value in options if name != "lm"}
     runs = []
     for lm in options.lm:
-        for method, own in SETTINGS.items():
+        for method in METHODS[is_embedded(lm) :]:  # the embedded LM reads the structural IR alone
+            own = SETTINGS[method]
             request = compile_agent.prepare(RunConfig.model_validate({**shared, **own, "lm": lm}))
             values = {"lm": lm, "method": method}
             runs.append(SweepRun(Combination(values, request.config), request, run_key(request)))
@@ -84,5 +86,5 @@ def write_page(sweep: Sweep, output: str | None) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
         files = ablation.write(by_lm, folder)
     overviews = {lm: ablation.overview(runs).set_index("method") for lm, runs in by_lm.items()}
-    figures = {lm: {method: dict(table.loc[method]) for method in METHODS} for lm, table in overviews.items()}
+    figures = {lm: {method: dict(row) for method, row in table.iterrows()} for lm, table in overviews.items()}
     return {"ablation": sweep.name, "page": str(folder / files[0]), "files": files, "lms": figures}

@@ -6,13 +6,9 @@ has changed since. It works with any LM. Loading runs no code from the file and 
 
 from __future__ import annotations
 
-import ast
 import json
-import re
-import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -25,18 +21,12 @@ from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
-from pipeline.base.languages import DEFAULT
 from pipeline.base.text import unique, visible_json
 from pipeline.languages import registry
 from signatures import ANSWERS, digest
-from step_runtime.base.errors import Diagnostic, TaskError, describe_error, describe_value
+from step_runtime.base.errors import TaskError, describe_error, describe_value
 from step_runtime.base.mistakes import mistake
-from step_runtime.base.syntax import parse_python
-from step_runtime.language.parser import evaluate, read
-from step_runtime.program.limits import Limits
-from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import check_affine, check_program
 
 OPTIONAL = {"reasoning", "trajectory"}
 """Fields that a demonstration may lack."""
@@ -48,9 +38,6 @@ MAX_MESSAGES = 20
 """Problems in a file that are reported."""
 
 _MOST_TOKENS = 10**12
-
-_ITEMSIZE = 8
-"""Bytes of a number in the verifier's float64."""
 
 Lines = list[str]
 """A text of several lines, which JSON would write on one line."""
@@ -97,20 +84,12 @@ class SavedPredictor(_Saved):
     instructions: Lines
 
 
-class SavedLanguage(_Saved):
-    """The language of a program, if it is not the default, and its version when the program was compiled."""
-
-    name: str
-    version: str
-
-    @classmethod
-    def of(cls, name: str | None) -> SavedLanguage | None:
-        """That of a name, None for the default."""
-        return None if name is None else cls(name=name, version=registry.version(name))
-
-
 class SavedProgram(_Saved):
-    """The content of the file; `lm` is the model that the program was compiled with."""
+    """The content of the file.
+
+    `lm` is the model that the program was compiled with; `language` and its version then are those of programs that
+    are not in the default.
+    """
 
     format: Literal["adaptive-step"] = "adaptive-step"
     version: Literal[1] = 1
@@ -120,7 +99,8 @@ class SavedProgram(_Saved):
     refine: int = Field(default=0, ge=0, le=MOST_REPAIRS)
     ir: bool = True
     prompt: PromptKind = "full"
-    language: SavedLanguage | None = None
+    language: str | None = None
+    language_version: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     pool: SavedPool | None = None
     predictors: dict[str, SavedPredictor]
@@ -146,12 +126,15 @@ def save_program(
         refine=program.refine,
         ir=program.ir,
         prompt=program.prompt,
-        language=SavedLanguage.of(program.language),
+        language=program.language,
+        language_version=program.language and registry.version(program.language),
         metadata=dict(metadata or {}),
         pool=None if program.pool is None else _saved_pool(program, program.pool),
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
-    content = saved.model_dump(exclude={name for name in ("language", "pool") if getattr(saved, name) is None})
+    content = saved.model_dump(
+        exclude={name for name in ("language", "language_version", "pool") if getattr(saved, name) is None}
+    )
     write_text(Path(path), visible_json(content, indent=1) + "\n")
 
 
@@ -202,7 +185,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         ir=saved.ir,
         prompt=saved.prompt,
         prompts=dict.fromkeys(("proposer", "guardian", "refiner"), ""),
-        language=None if saved.language is None else saved.language.name,
+        language=saved.language,
     )
     expected = [name for name, _ in agent.named_predictors()]
     if sorted(saved.predictors) != sorted(expected):
@@ -283,7 +266,7 @@ def _pool_predictor(agent: Agent) -> dspy.Predict:
 def _loaded(
     saved: SavedDemonstration, where: str, signature: type[dspy.Signature], language: str | None
 ) -> dspy.Example:
-    """A saved demonstration as an example; raises `UsageError` if its answer breaks a rule, see `broken_rules`."""
+    """A saved demonstration as an example; raises `UsageError` if its answer breaks a rule, see `Language.check`."""
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")
@@ -295,63 +278,10 @@ def _loaded(
         spoken = registry.find(language)
         task = spoken.task("\n".join(saved.task), saved.name, f"{where}.task")
         for name, text in texts.items():
-            if name in ANSWERS and (found := rules_broken(language, task, text)):
+            if name in ANSWERS and (found := spoken.check(task, text)):
                 raise UsageError("\n".join(finding.render(text, f"{where}.fields.{name}") for finding in found))
     except TaskError as error:
         raise UsageError(str(error)) from None
     except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise UsageError(f"{where}: expected a task and a program: {describe_error(error)}") from None
     return dspy.Example(task=task, **texts)
-
-
-def rules_broken(language: str | None, task: Any, text: str) -> Sequence[Diagnostic]:
-    """The errors of a foreign text that are found without a run, in a language of a name."""
-    return broken_rules(task, text) if language in (None, DEFAULT) else registry.find(language).check(task, text)
-
-
-def broken_rules(task: Task, text: str) -> list[Diagnostic]:
-    """The rules that a text from elsewhere breaks, of those that are checked without a run.
-
-    A program parses, is well-typed, gives the task's outputs and consumes no stream twice, at each set of sizes. Where
-    the task's `global` computes sizes, or names that the text uses, only the last is checked: none of its code is run.
-    """
-    source, computed = read(text), _computed(task)
-    static = computed.isdisjoint(re.findall(r"\w+", text)) and not any(map(_is_size, computed))
-    for index in range(len(task.size_sets())):
-        scope = static_scope(task, index)
-        if static:
-            found = check_program(source, scope, Limits(), _ITEMSIZE).found
-        else:
-            sizes = {name: size for name, size in scope.sizes.items() if f"{name}_value" not in computed}
-            lists = {name: fns for name, fns in scope.lists.items() if name not in computed}
-            found = check_affine(evaluate(source, replace(scope, sizes=sizes, lists=lists))[0])
-        if found:
-            return found
-    return []
-
-
-def _is_size(name: str) -> bool:
-    return name.endswith("_value")
-
-
-def _computed(task: Task) -> frozenset[str]:
-    """The names that `global` binds to what only running it tells, sizes as `E_value`."""
-    known: set[str] = set()
-    bound: set[str] = set()
-    tree = parse_python(textwrap.dedent(task.global_ or ""))
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                bound.add(name)
-            case ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name), ctx=ast.Store()):
-                bound.add(f"{name}_value")
-    for statement in tree.body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int())):
-                known.add(name)
-            case ast.Assign(
-                targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))],
-                value=ast.Constant(value=int()) | ast.Name(),
-            ):
-                known.add(f"{name}_value")
-    return frozenset(bound - known - static_scope(task).lists.keys())

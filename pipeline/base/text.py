@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 MAX_END = 120
 """Characters kept of the beginning of a long error message, and of its end."""
+_LONGEST_LINE = 300
 _KEPT = "\n\t"
 _LONGEST_PART = 240
 """Bytes of a part of a path, without its suffix."""
@@ -106,6 +107,12 @@ def first_line(error: Exception) -> str:
     """An error in one line; the middle of a long one is left out."""
     line = (str(error).strip() or type(error).__name__).partition("\n")[0]
     return line if len(line) <= 2 * MAX_END else f"{line[:MAX_END]} … {line[-MAX_END:]}"
+
+
+def one_line(text: str) -> str:
+    """A text of several lines in one that is safe to show, cut off where it is long."""
+    line = visible(" ".join(text.split()), line=True)
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 
 def natural_order(text: str) -> tuple[tuple[str, int, str], ...]:

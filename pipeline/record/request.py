@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from optimizers import Entry, Experience
-from pipeline.agent.compiled import rules_broken
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.languages import DEFAULT
@@ -149,6 +148,6 @@ def _check_entry(entry: Entry, place: str, language: str | None) -> None:
     impl, task = entry.outputs.get("impl"), entry.inputs["task"]
     if not isinstance(impl, str):
         raise ValueError(f"{place}.outputs.impl: expected the text of a program, found {type(impl).__name__}")
-    for finding in rules_broken(language, task, impl):
+    for finding in registry.find(language).check(task, impl):
         if finding.stage not in ("affine", "shape"):  # the gate leaves such a program out
             raise ValueError(finding.render(impl, f"{place}.outputs.impl"))

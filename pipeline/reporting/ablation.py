@@ -63,9 +63,10 @@ def write(models: Mapping[str, Methods], folder: Path) -> list[str]:
             "pass_at_k": f"figure9_pass_at_k{ending}",
             "groups": f"figure13_groups{ending}",
         }
-        at_k = {method: runs[method].pass_at_k(runs[method].iterations[-1]) for method in SAMPLED}
+        sampled = {run.label: run for run in _named(runs, SAMPLED)}
+        at_k = {method: run.pass_at_k(run.iterations[-1]) for method, run in sampled.items()}
         plots.draw_pass_at_k(at_k, folder / str(section["pass_at_k"]))
-        _draw_groups({method: runs[method] for method in SAMPLED}, folder / str(section["groups"]))
+        _draw_groups(sampled, folder / str(section["groups"]))
         sections.append(section)
     everything = [run for runs in models.values() for run in runs.values()]
     bars: dict[str, Points] = {
@@ -95,12 +96,11 @@ def write(models: Mapping[str, Methods], folder: Path) -> list[str]:
 def overview(runs: Methods) -> pd.DataFrame:
     """How each method was sampled, its results, and its tokens."""
     rows = []
-    for method in METHODS:
-        run = runs[method]
+    for run in _named(runs, METHODS):
         tokens = TokenCount.sum(iteration.tokens for iteration in run.iterations)
         spent = tokens.input + tokens.completion + tokens.cached_completion
         rows.append({
-            "method": method, "guardian": run.params.get("guardian"), "temperatures": run.params.get("temperatures"),
+            "method": run.label, "guardian": run.params.get("guardian"), "temperatures": run.params.get("temperatures"),
             "solved": run.score.solved, "tasks": run.score.tasks, "pass_at_1": run.score.pass_at_1,
             "pass_at_n": run.score.pass_at_n, "tokens in": tokens.input, "tokens": spent,
             "tokens per solved task": round(spent / run.score.solved) if run.score.solved else None,
@@ -123,8 +123,8 @@ def classes(runs: Methods) -> pd.DataFrame:
 
 
 def _named(runs: Methods, methods: Sequence[str]) -> list[RecordedRun]:
-    """The runs of some methods, labelled with these."""
-    return [replace(runs[method], label=method) for method in methods]
+    """The runs of some methods, labelled with these, as far as the LM has them."""
+    return [replace(runs[method], label=method) for method in methods if method in runs]
 
 
 def _draw_groups(runs: Methods, path: Path) -> None:

@@ -27,7 +27,7 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import examples, language_domain
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, ProposerKind, is_embedded
-from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
+from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.languages import DEFAULT, step_only
 from pipeline.base.settings import flag
@@ -47,9 +47,7 @@ from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
 
 RERUN = "To continue, run the same command again: answers of a remote LM are cached"
-AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
-AnyAgentConfig = TypeVar("AnyAgentConfig", bound=AgentConfig)
-AnySamplingConfig = TypeVar("AnySamplingConfig", bound=SamplingConfig)
+AnyConfig = TypeVar("AnyConfig", RunConfig, ProgramConfig)
 REMOTE_THREADS = 16
 """Requests in flight to an LM elsewhere."""
 
@@ -83,15 +81,12 @@ def open_program(
     if compiled:
         config = _as_compiled(config, compiled)
     model = config.lm if config.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
-    config = served(config, model)
-    require_price(config, config.max_usd, model)
-    config = with_temperatures(with_context(config, model), model)
+    config = with_context(resolved(config, model), model)
     lm = open_lm(config, model, config.temperatures)
     with dspy.context(lm=lm):
         agent = make_agent(compiled, config.program) if compiled else new_agent(config)
     gate = Gate(workers or LocalWorkers(), tell)
     gate.agent(agent, config.program)
-    require_proposing(config.proposer, lm.model)
     return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), gate.refused)
 
 
@@ -131,13 +126,30 @@ def fitted(session: ProgramSession, tasks: Sequence[Task]) -> Fitted:
     return Fitted(fit, "; ".join(filter(None, notes)))
 
 
-def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None:
-    """Checks that dollars can be counted before any is spent.
+def resolved(config: AnyConfig, model: str, *others: str) -> AnyConfig:
+    """The settings as an LM and the language serve them: at its one temperature, without a guardian that has no rule.
 
     Raises:
-        UsageError: There is a limit in dollars, and a model's price is not known.
+        UsageError: An option needs what the LM or the language does not offer, or the price of this LM, or of
+            `others`, which limits in dollars need.
     """
-    for model in models if max_usd is not None and config.price is None else ():
+    if takes_one(model):
+        config = config.model_copy(update={"temperatures": (temperatures.ONLY,)})
+    if config.language is not None:
+        config = _in_language(config, config.language, model)
+    lacks = {"typed": "chooses no lines", "react": "does not call tools"}.get(config.proposer)
+    if lacks and is_embedded(model):
+        hint = "name another with --lm, or use `predict`"
+        raise UsageError(f"--proposer {config.proposer}: the embedded LM {lacks}; {hint}")
+    if config.no_ir and is_embedded(model):
+        raise UsageError("--no-ir: the embedded LM reads the structural IR alone; name another with --lm")
+    require_price(config, model, *others)
+    return config
+
+
+def require_price(config: RunConfig | ProgramConfig, *models: str) -> None:
+    """Raises `UsageError` if there is a limit in dollars, and a model's price is not known."""
+    for model in models if config.max_usd is not None and config.price is None else ():
         if not is_embedded(model) and known_price(model) is None:
             hint = "give it with --price IN,OUT, in dollars per million tokens"
             raise UsageError(
@@ -145,16 +157,26 @@ def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None
             )
 
 
-def with_context(config: AnyLMConfig, model: str) -> AnyLMConfig:
-    """The settings with the LM's context window, if it is known; one that was given stays."""
-    if config.context is not None or is_embedded(model):
-        return config
-    return config.model_copy(update={"context": known_context(model, config.api_base)})
+def _in_language(config: AnyConfig, language: str, model: str) -> AnyConfig:
+    if config.guardian != "none" and not registry.find(language).guards:
+        if "guardian" in config.model_fields_set:
+            raise UsageError(f"--guardian: the language `{language}` has no rule to guard; omit the option")
+        config = config.model_copy(update={"guardian": "none"})
+    wanted = {
+        "--no-ir": config.no_ir,
+        "--prompt": config.prompt != PROMPTS[0],
+        "--proposer react": config.proposer == "react",
+        f"--lm {model}": is_embedded(model),
+        "--objective": getattr(config, "objective", "correctness") != "correctness",
+    }
+    for name in (name for name, given in wanted.items() if given):
+        step_only(language, name)
+    return config
 
 
-def with_temperatures(config: AnySamplingConfig, model: str) -> AnySamplingConfig:
-    """The settings with the one temperature that the LM takes, if it is known to refuse all others."""
-    return config.model_copy(update={"temperatures": (temperatures.ONLY,)}) if takes_one(model) else config
+def takes_one(model: str) -> bool:
+    """Whether an LM is known to refuse all temperatures but one."""
+    return not is_embedded(model) and temperatures.takes_one(model)
 
 
 def temperature_note(model: str) -> str:
@@ -162,9 +184,11 @@ def temperature_note(model: str) -> str:
     return f"{model} takes temperature {temperatures.ONLY:g} only, and is sampled at it" if takes_one(model) else ""
 
 
-def takes_one(model: str) -> bool:
-    """Whether an LM is known to refuse all temperatures but one."""
-    return not is_embedded(model) and temperatures.takes_one(model)
+def with_context(config: AnyConfig, model: str) -> AnyConfig:
+    """The settings with the LM's context window, if it is known; one that was given stays."""
+    if config.context is not None or is_embedded(model):
+        return config
+    return config.model_copy(update={"context": known_context(model, config.api_base)})
 
 
 def open_lm(config: RunConfig | ProgramConfig, model: str, sampled: Sequence[float]) -> dspy.LM:
@@ -197,39 +221,14 @@ def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
         "no_ir": not compiled.ir, "prompt": compiled.prompt,
     }  # fmt: skip
-    written = None if compiled.language is None else compiled.language.name
-    if written != config.language:
-        raise UsageError(f"--language: this program writes {written or DEFAULT}; give --language {written or DEFAULT}")
+    if compiled.language != config.language:
+        written = compiled.language or DEFAULT
+        raise UsageError(f"--language: this program writes {written}; give --language {written}")
     for name, value in own.items():
         if name in config.model_fields_set and getattr(config, name) != value:
             described = "with the structural IR" if name == "no_ir" else f"with {value}"
             raise UsageError(f"{flag(name)}: this program was compiled {described}; omit the option")
     return config.model_copy(update=own)
-
-
-def served(config: AnyAgentConfig, lm: str) -> AnyAgentConfig:
-    """The settings as the language serves them: without a guardian where it has no rule to guard.
-
-    Raises:
-        UsageError: An option that was given needs what the language does not offer.
-    """
-    language = config.language
-    if language is None:
-        return config
-    if config.guardian != "none" and not registry.find(language).guards:
-        if "guardian" in config.model_fields_set:
-            raise UsageError(f"--guardian: the language `{language}` has no rule to guard; omit the option")
-        config = config.model_copy(update={"guardian": "none"})
-    wanted = {
-        "--no-ir": config.no_ir,
-        "--prompt": config.prompt != PROMPTS[0],
-        "--proposer react": config.proposer == "react",
-        f"--lm {lm}": is_embedded(lm),
-        "--objective": getattr(config, "objective", "correctness") != "correctness",
-    }
-    for name in (name for name, given in wanted.items() if given):
-        step_only(language, name)
-    return config
 
 
 def new_agent(config: AgentConfig) -> Agent:
@@ -242,13 +241,6 @@ def new_agent(config: AgentConfig) -> Agent:
         prompt=config.prompt,
         language=config.language,
     )
-
-
-def require_proposing(proposer: str, model: str) -> None:
-    """Raises `UsageError` if the proposer asks for what the LM does not do: calls of tools, or choices of lines."""
-    lacks = {"typed": "chooses no lines", "react": "does not call tools"}.get(proposer)
-    if lacks and is_embedded(model):
-        raise UsageError(f"--proposer {proposer}: the embedded LM {lacks}; name another with --lm, or use `predict`")
 
 
 def proposer_asked(config: RunConfig) -> ProposerKind | None:

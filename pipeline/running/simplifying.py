@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import dspy
 
 from optimizers import Entry
 from optimizers.held_out import HoldOut
-from pipeline.languages.language import Task
 from pipeline.rewriting.simplification import same_graph, simplified
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import AnswerCost
@@ -24,72 +22,41 @@ MOST_THREADS = 32
 """Solutions that are simplified at a time, at most."""
 
 
-def readable_solutions(
-    entries: Sequence[Entry],
-    passes: Callable[[Task, str], bool],
-    cost: Callable[[Task, str], float | None] | None,
-    threads: int,
-    simplify: Callable[[Any, str, Any], str],
+def simplified_solutions(
+    entries: Sequence[Entry], metric: Metric, cost: AnswerCost | None, hold_out: HoldOut | None, threads: int
 ) -> dict[str, str]:
     """Simpler texts of solved tasks' programs, by task; a task is absent if its program has no simpler text.
 
-    If a task's code or a worker fails, the sampled program is kept, with a warning. If a run has an objective, `cost`
-    is that of a right program, and no text costs more than the answer. `threads` programs are simplified at a time;
-    most of the time is spent waiting for verdicts.
+    None fails on held-out data if its answer passes, and none costs more than the answer if there is a `cost`. If a
+    task's code or a worker fails, the sampled program is kept, with a warning. `threads` programs are simplified at a
+    time; most of the time is spent waiting for verdicts.
     """
     ended = threading.Event()
 
-    def accepts(task: Task, text: str) -> bool:
-        return not ended.is_set() and passes(task, text)
+    def simpler(entry: Entry) -> str:
+        task, draft = entry.inputs["task"], str(entry.outputs["impl"])
+        passes, example = metric.replaces(task, draft), dspy.Example(task=task)
+
+        def price(text: str) -> float:
+            found = cost(example, {"impl": text}) if cost else None
+            return math.inf if found is None else found
+
+        def accepted(text: str) -> bool:
+            return not ended.is_set() and passes(text) and price(text) <= price(draft)
+
+        try:
+            return simplified(task, draft, accepted)
+        except Exception as error:
+            logger.warning("%s: the sampled solution is recorded: %s", entry.task_key, error)
+            return draft
 
     pool = ThreadPoolExecutor(max(1, min(threads, MOST_THREADS)), thread_name_prefix="simplify")
     try:
-        texts = list(pool.map(lambda entry: _readable(simplify, entry, accepts, cost), entries))
+        found = {entry.task_key: text for entry, text in zip(entries, pool.map(simpler, entries), strict=True)}
     finally:
         ended.set()  # after an interrupt, nothing more is verified
         pool.shutdown(cancel_futures=True)
-    return {entry.task_key: text for entry, text in zip(entries, texts, strict=True) if text != entry.outputs["impl"]}
-
-
-def _readable(
-    simplify: Callable[[Any, str, Any], str],
-    entry: Entry,
-    passes: Callable[[Task, str], bool],
-    cost: Callable[[Task, str], float | None] | None,
-) -> str:
-    task, draft = entry.inputs["task"], str(entry.outputs["impl"])
-
-    def accepted(text: str) -> bool:
-        return passes(task, text) and (cost is None or _known(cost(task, text)) <= _known(cost(task, draft)))
-
-    try:
-        return simplify(task, draft, accepted)
-    except Exception as error:
-        logger.warning("%s: the sampled solution is recorded: %s", entry.task_key, error)
-        return draft
-
-
-def _known(cost: float | None) -> float:
-    return math.inf if cost is None else cost
-
-
-def simplified_solutions(
-    entries: Sequence[Entry],
-    metric: Metric,
-    cost: AnswerCost | None,
-    hold_out: HoldOut | None,
-    threads: int,
-) -> dict[str, str]:
-    """The texts to record, as `readable_solutions` has them; none fails on held-out data if its answer passes."""
-    drafts = {entry.task_key: str(entry.outputs["impl"]) for entry in entries}
-
-    def passes(task: Task, text: str) -> bool:
-        return metric.replaces(task, drafts[task.name])(text)
-
-    def priced(task: Task, text: str) -> float | None:
-        return cost(dspy.Example(task=task), {"impl": text}) if cost else None
-
-    texts = readable_solutions(entries, passes, priced if cost else None, threads, simplified)
+    texts = {entry.task_key: text for entry in entries if (text := found[entry.task_key]) != entry.outputs["impl"]}
     return texts if hold_out is None else _unfallen(entries, texts, hold_out)
 
 

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from optimizers import Entry, Experience, TokenCount
-from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
-from pipeline.base.languages import step_only
 from pipeline.base.text import counted
 from pipeline.languages.language import Task
 from pipeline.record.request import Request
@@ -18,15 +16,6 @@ from pipeline.verification.pool import Workers
 from step_runtime.base.errors import TaskError
 
 _MINUTE = 60.0
-
-
-def require_teachable(config: RunConfig) -> None:
-    """Raises `UsageError` if a run with these settings has no use for its teacher."""
-    if config.teacher is None:
-        return
-    if config.optimizer != "adaptive":
-        raise UsageError(f"--teacher: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`")
-    step_only(config.language, "--teacher search")
 
 
 def taught(request: Request, workers: Workers, tell: Callable[[str], None]) -> Request:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import platform
+import re
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -21,19 +25,24 @@ from pipeline.languages.language import Language
 from pipeline.verification.limits import ProgramLimits
 from signatures import extract_program
 from step_runtime.base.errors import STAGES, Diagnostic
+from step_runtime.base.syntax import parse_python
 from step_runtime.language.canonical import canonical_key
-from step_runtime.language.parser import parse
+from step_runtime.language.parser import evaluate, parse, read
+from step_runtime.program.limits import Limits
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import SolvedTask, Task
-from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies, without_copies
+from step_runtime.verification.check import check_affine, check_program, insert_copies, without_copies
 from step_runtime.verification.verdict import Verdict
 from step_runtime.verification.verify import Verifier
 
 if TYPE_CHECKING:
     from pipeline.synthesis.line_grammar import LineGrammar
     from pipeline.synthesis.next_lines import NextLines
+
+_ITEMSIZE = 8
+"""Bytes of a number in the verifier's float64."""
 
 
 class Step(Language):
@@ -71,11 +80,23 @@ class Step(Language):
         return extract_program(answer)
 
     def check(self, task: Task, text: str) -> Sequence[Diagnostic]:
-        """Syntax, types, the affine rule and the outputs' types."""
-        scope = static_scope(task)
-        program, found = parse(text, scope)
-        types, typed = infer_types(program, scope)
-        return [*found, *typed, *check_affine(program)] or check_outputs(program, types, scope)
+        """Syntax, types, the outputs' types and the affine rule, at each set of sizes.
+
+        Where the task's `global` computes sizes, or names that the text uses, only the last is checked.
+        """
+        source, computed = read(text), _computed(task)
+        static = computed.isdisjoint(re.findall(r"\w+", text)) and not any(map(_is_size, computed))
+        for index in range(len(task.size_sets())):
+            scope = static_scope(task, index)
+            if static:
+                found = check_program(source, scope, Limits(), _ITEMSIZE).found
+            else:
+                sizes = {name: size for name, size in scope.sizes.items() if f"{name}_value" not in computed}
+                lists = {name: fns for name, fns in scope.lists.items() if name not in computed}
+                found = check_affine(evaluate(source, replace(scope, sizes=sizes, lists=lists))[0])
+            if found:
+                return found
+        return []
 
     def judge(self, task: Task, text: str, limits: ProgramLimits | None) -> Verdict:
         """The verdict, for a worker process to find."""
@@ -146,3 +167,30 @@ def _scope(task: Task) -> Scope:
 
 
 STEP = Step()
+
+
+def _is_size(name: str) -> bool:
+    return name.endswith("_value")
+
+
+def _computed(task: Task) -> frozenset[str]:
+    """The names that `global` binds to what only running it tells, sizes as `E_value`."""
+    known: set[str] = set()
+    bound: set[str] = set()
+    tree = parse_python(textwrap.dedent(task.global_ or ""))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                bound.add(name)
+            case ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name), ctx=ast.Store()):
+                bound.add(f"{name}_value")
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int())):
+                known.add(name)
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))],
+                value=ast.Constant(value=int()) | ast.Name(),
+            ):
+                known.add(f"{name}_value")
+    return frozenset(bound - known - static_scope(task).lists.keys())

@@ -14,7 +14,7 @@ from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.base.text import counted, visible
+from pipeline.base.text import counted, one_line, visible
 from pipeline.languages import registry
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import verification_settings
@@ -50,10 +50,7 @@ ROUNDS = (Round(0.5, 2), Round(2.0, 4, 4, 50), Round(5.0, 4, 2, 100))
 """A quick verdict takes less than 0.1 s; what all claims together may take is in `docs/security.md`."""
 
 _SECONDS = 10.0
-_LONGEST = 200
 _OF_TIME = ("time-limit", "lost-before")
-
-_Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -96,54 +93,36 @@ def refusals(
         language: Of the programs; None for the default.
     """
     keys = [(claim.task.statement, claim.program) for claim in claims]
-    judging = _Judging(workers, progress, language, len({*keys}))
-    waiting = sorted({*keys})  # equal: one cell
-    for each in ROUNDS:
-        if waiting:
-            waiting = judging.again(each, waiting)
-    return [
-        None if (why := judging.reasons[key]) is None else Refusal(visible(claim.place, line=True), *why)
-        for claim, key in zip(claims, keys, strict=True)
-    ]
-
-
-class _Judging:
-    """The verdicts on claims, round by round; `reasons` has None for what passes, else why, and whether it is known."""
-
-    def __init__(self, workers: Workers, progress: Callable[[str], None], language: str | None, count: int) -> None:
-        self.reasons: dict[_Key, tuple[str, bool] | None] = {}
-        self._workers, self._progress, self._language, self._count = workers, progress, language, count
-        self._stages = registry.find(language).stages
-        self._told = time.monotonic()
-
-    def again(self, limit: Round, waiting: Sequence[_Key]) -> list[_Key]:
-        """Judges what waits at a limit, and gives what it was not enough for."""
-        settings = verification_settings(limit.seconds, language=self._language, patience=limit.patience)
-        longer: list[_Key] = []
-        refused, most = 0, limit.most(len(waiting))
+    waiting, stages = sorted({*keys}), registry.find(language).stages  # equal: one cell
+    reasons: dict[tuple[str, str], tuple[str, bool] | None] = {}
+    count, told = len(waiting), time.monotonic()
+    for limit in ROUNDS:
+        if not waiting:
+            break
+        settings = verification_settings(limit.seconds, language=language, patience=limit.patience)
+        longer, refused, most = [], 0, limit.most(len(waiting))
         clock = limit.seconds * limit.patience
         left = f"not judged within {limit.seconds:g} s of processor time and {clock:g} s by the clock"
-        with self._workers.pool(settings, len(waiting)) as pool:
-            asked = {pool.submit(judge, request := self._request(key)): (key, request) for key in waiting}
+        requests = [Request(task="task", statement=task, text=text, language=language) for task, text in waiting]
+        with workers.pool(settings, len(waiting)) as pool:
+            asked = {pool.submit(judge, each): (key, each) for key, each in zip(waiting, requests, strict=True)}
             for future in as_completed(asked):
                 key, request = asked[future]
-                reason, limited = _answer(request, future, self._stages)
-                self.reasons[key] = None if reason is None else (left, False) if limited else (reason, True)
+                reason, limited = _answer(request, future, stages)
+                reasons[key] = None if reason is None else (left, False) if limited else (reason, True)
                 longer += [key] * limited
                 refused += reason is not None
-                self._tell()
+                if time.monotonic() - told >= _SECONDS and len(reasons) < count:
+                    told = time.monotonic()
+                    progress(f"{len(reasons):,} of {count:,} programs from elsewhere are verified")
                 if refused == most < len(waiting):
                     pool.kill_workers()
                     break
-        return longer
-
-    def _request(self, key: _Key) -> Request:
-        return Request(task="task", statement=key[0], text=key[1], language=self._language)
-
-    def _tell(self) -> None:
-        if time.monotonic() - self._told >= _SECONDS and len(self.reasons) < self._count:
-            self._told = time.monotonic()
-            self._progress(f"{len(self.reasons):,} of {self._count:,} programs from elsewhere are verified")
+        waiting = longer
+    return [
+        None if (why := reasons[key]) is None else Refusal(visible(claim.place, line=True), *why)
+        for claim, key in zip(claims, keys, strict=True)
+    ]
 
 
 def message(refused: Sequence[Refusal], count: int, source: str) -> str:
@@ -169,13 +148,10 @@ def _answer(request: Request, future: Future[Any], stages: Sequence[str]) -> tup
     try:
         verdict = verdict_in(stages, request, future)
     except (TaskError, WorkerLost) as error:
-        return _line(f"its task can't be used: {error}"), False
+        return one_line(f"its task can't be used: {error}"), False
     if verdict.passed:
         return None, False
     first = verdict.diagnostics[0]
-    return _line(f"its program fails at stage {verdict.stage}: {first.code}: {first.message}"), first.code in _OF_TIME
-
-
-def _line(text: str) -> str:
-    shown = visible(" ".join(text.split()), line=True)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    return one_line(
+        f"its program fails at stage {verdict.stage}: {first.code}: {first.message}"
+    ), first.code in _OF_TIME

@@ -8,7 +8,7 @@ from typing import Any
 
 from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
 from pipeline.base.errors import ClusterUnavailable
-from pipeline.base.text import counted, visible
+from pipeline.base.text import counted, one_line
 from pipeline.languages import registry
 from pipeline.verification.judge import hold_out as judge
 from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
@@ -20,8 +20,6 @@ _SECONDS = 4 * SECONDS
 """Processor time of one call: a program is run at several sets of sizes, on stress inputs, and proved."""
 _A_WORKER = 4
 """Programs for which a further worker is worth its start, which takes as long as to judge some."""
-_LONGEST = 300
-"""Characters of a reason."""
 
 
 def holding_out(
@@ -80,16 +78,11 @@ def _verdict(future: Future[Any], last: bool) -> HeldOutVerdict | None:
             return None
         return HeldOutVerdict("unknown", f"verification {error}")
     except (TaskError, ClusterUnavailable) as error:
-        return HeldOutVerdict("unknown", _line(str(error)))
+        return HeldOutVerdict("unknown", one_line(str(error)))
     if not isinstance(found, HeldOut):
         return HeldOutVerdict("unknown", "verification answered with something else than a verdict")
     proof = found.exact
     exact = {"exact": {"answer": proof.answer, "reason": proof.reason, "sizes": list(proof.sizes)}} if proof else {}
     warnings = [": ".join([each.code, each.message]) for each in found.warnings]
     details = {**exact, "warnings": warnings, "sizes": list(found.sizes), "seconds": round(found.seconds, 3)}
-    return HeldOutVerdict(found.answer, _line(found.reason), details)
-
-
-def _line(text: str) -> str:
-    shown = visible(" ".join(text.split()), line=True)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    return HeldOutVerdict(found.answer, one_line(found.reason), details)

@@ -91,7 +91,7 @@ def test_the_solutions_of_a_pool_are_possible(counts: list[tuple[int, int]], tmp
         return load_program(tmp_path / "q.json")
 
     assert load([(1, 1)]).pool
-    with pytest.raises(UsageError, match=r"pool\.solutions"):
+    with pytest.raises(UsageError, match="pool"):
         load(counts)
 
 

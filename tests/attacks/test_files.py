@@ -19,7 +19,6 @@ from pipeline.base.files import write_text
 from pipeline.cli.program_arguments import read_text
 from pipeline.record import store
 from pipeline.record.resume import load_experience
-from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import loads_task, read_task
 from tests.pipeline.conftest import all_warm_pools, empty_store, store_folder, warm_pools
 from tests.support.scripted_runs import RIGHT, TASK
@@ -121,13 +120,6 @@ def test_a_name_that_stands_for_nothing_is_reported(name: str, capfd: pytest.Cap
     """Whatever a file system says of it."""
     assert run_command(verify.NAME, verify.main, [name, "-"]) == 2
     assert "no such task" in capfd.readouterr().err
-
-
-def test_reading_does_not_wait(tmp_path: Path) -> None:
-    """Of a FIFO without a writer."""
-    os.mkfifo(tmp_path / "x.yaml")
-    with pytest.raises(TaskError, match="it is not a regular file"):
-        read_task(tmp_path / "x.yaml")
 
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -18,9 +18,6 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers import Attempt
-from optimizers.attempt import TaskExample
-from optimizers.sampling import Sampler, SampleSpec, Sampling
 from pipeline.base.outputs import ProgramVerdict
 from pipeline.verification import notes
 from pipeline.verification.isolation import processes
@@ -298,32 +295,6 @@ def test_a_process_killed_twice_by_others_leaves_its_attempt_unscored() -> None:
         with pytest.raises(WorkerLost, match="killed by the system, twice"):
             metric(example, prediction)
         assert metric(example, prediction).score == 1.0
-
-
-def test_an_unscored_attempt_is_neither_right_nor_wrong() -> None:
-    """It is on record with the reason; the control has a score."""
-    reasons = iter([WorkerLost("killed", "killed by the system, twice"), None])
-
-    def metric(example: Any, prediction: Any) -> float:
-        reason = next(reasons)
-        if reason:
-            raise reason
-        return 1.0
-
-    class Fixed(dspy.Module):
-        def forward(self, **_: Any) -> dspy.Prediction:
-            return dspy.Prediction(impl=RIGHT)
-
-    def attempt(sampler: Sampler) -> Attempt:
-        task = TaskExample(0, "t", dspy.Example(x=1).with_inputs("x"))
-        return sampler.worker(Fixed())((SampleSpec(1, task, 0.7, 0, 1),))[0].attempt
-
-    sampler = Sampler(metric, Sampling(num_samples=1, temperatures=(0.7,)))
-    unscored, scored = attempt(sampler), attempt(sampler)
-    assert (unscored.scored, unscored.passed) == (False, False)
-    assert unscored.error == "metric: WorkerLost: killed by the system, twice"
-    assert unscored.outputs == {"impl": RIGHT}
-    assert (scored.scored, scored.passed) == (True, True)
 
 
 def test_a_snippet_finds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

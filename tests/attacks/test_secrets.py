@@ -11,8 +11,6 @@ import html
 import io
 import json
 import logging
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +36,6 @@ from pipeline.record.request import Request
 from tests.pipeline.conftest import empty_store, store_folder, unrendered
 from tests.support import answering_lm
 from tests.support.lm_server import fault
-from tests.support.paths import PROJECT
 from tests.support.scripted_runs import tasks
 from tests.support.server_compile import Job, job, server, waits
 from tests.support.tracking_server import tracking_server
@@ -264,20 +261,3 @@ def test_output_is_what_it_was_after_a_command() -> None:
             assert sys.stdout is one
     assert sys.stdout is before
     assert isinstance(io.StringIO(), io.StringIO)
-
-
-def test_a_worker_has_no_keys() -> None:
-    """The environment of an author's code lacks the variables that hold secrets, addresses included, and no others."""
-    code = """
-from tests.support import crashing
-from pipeline.verification.pool import WorkerPool
-
-if __name__ == "__main__":
-    with WorkerPool(1, seconds=30, memory=2**30) as pool:
-        print(*pool.submit(crashing.environment, ("OPENAI_API_KEY", "STORE", "Q", "HARMLESS")).result())
-"""
-    secret = {"OPENAI_API_KEY": "sk-planted-key", "STORE": "http://a:planted@host", "Q": "http://host?token=planted"}
-    environment = os.environ | secret | {"HARMLESS": "http://host/?a=b", "ADAPTIVE_STEP_SANDBOX": "off"}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["None", "None", "None", "http://host/?a=b"]

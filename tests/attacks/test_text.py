@@ -72,18 +72,6 @@ def test_every_text_has_a_verdict(name: str) -> None:
     assert isinstance(shown_program(text, TASK.statement), str)
 
 
-def test_a_huge_int_has_its_place() -> None:
-    """It is a limit like any other."""
-    (diagnostic,) = Verifier(TASK).verify(TEXTS["a huge index"]).diagnostics
-    assert (diagnostic.stage, diagnostic.code, str(diagnostic.message)) == (
-        "limits",
-        "int",
-        "an int of 16000 bits; the limit is 63",
-    )
-    assert diagnostic.span is not None
-    assert (diagnostic.span.line, diagnostic.span.column) == (1, 10)
-
-
 def test_what_the_verifier_raises_is_a_verdict(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

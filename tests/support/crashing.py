@@ -136,11 +136,6 @@ def cannot_start() -> NoReturn:
     raise ImportError("on purpose")
 
 
-def environment(names: tuple[str, ...]) -> list[str | None]:
-    """The values of environment variables in the worker."""
-    return [os.environ.get(name) for name in names]
-
-
 def kill_node() -> NoReturn:
     """Kills the process that owns the pool, and so itself."""
     parent = multiprocessing.parent_process()
@@ -148,11 +143,3 @@ def kill_node() -> NoReturn:
     assert parent.pid is not None
     os.kill(parent.pid, signal.SIGKILL)
     hang()
-
-
-def hold_one() -> None:
-    HELD.append(1)
-
-
-def held() -> int:
-    return len(HELD)

@@ -10,7 +10,6 @@ from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, infer_types
 
 
@@ -29,14 +28,6 @@ def checked(task: str, text: str) -> Checked:
     problems = [*found, *typed, *check_affine(program)]
     assert not problems, problems
     return Checked(program, [kind for kind in types if kind is not None])
-
-
-def known_types(task: Task, text: str, set_index: int) -> tuple[Program, list[StreamType], Mapping[str, int]]:
-    """A program that passes the checks at one of its task's sets of sizes, the type of each stream, and the sizes."""
-    scope = static_scope(task, set_index)
-    program, _ = parse(text, scope)
-    types, _ = infer_types(program, scope)
-    return program, [kind for kind in types if kind is not None], scope.sizes
 
 
 def priced(task: str, text: str, sizes: Mapping[str, int], chip: Chip, operations: int = 1) -> Cost:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.lms.embedded.prompt.parsing import Question, demonstration, find_task, question, solved_examples
+from pipeline.lms.embedded.parsing import Question, demonstration, find_task, question, solved_examples
 from pipeline.synthesis.chart import Chart
 from pipeline.synthesis.sampling import sample
 from step_runtime.base.errors import StepError

@@ -19,7 +19,6 @@ from optimizers import SinglePass
 from pipeline import load_program
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
-from pipeline.agent.refiner import ProgramVerifier, without_reference_values
 from pipeline.base.choices import GuardianMode
 from pipeline.lms.embedded import engine_named
 from pipeline.verification.metric import Metric
@@ -98,12 +97,6 @@ def test_no_number_of_the_reference_is_reported() -> None:
     numbers = whole.partition("first at [0, 0]: ")[2].partition("\n")[0].split(", expected ")
     assert len(numbers) == 2
     assert not any(number in text for number in numbers for text in engine.texts)
-
-
-def test_only_values_are_left_out() -> None:
-    """What a rule expects is no secret."""
-    assert without_reference_values("type", "a; first at [0]: 1, expected 2") == "a; first at [0]: 1, expected 2"
-    assert without_reference_values("value", "a; first at [0]: 1, expected 2\n  at M=5") == "a; first at [0]\n  at M=5"
 
 
 def test_a_repair_passes_the_guardian() -> None:
@@ -202,13 +195,6 @@ def test_the_embedded_lm_solves_more_by_repairs() -> None:
         passed.append(sum(attempt.passed for attempt in experience.attempts))
     engine.close()
     assert passed[1] > passed[0], passed
-
-
-def test_without_a_metric_programs_are_verified_in_this_process() -> None:
-    """As when an agent is used as a library."""
-    verifier = ProgramVerifier()
-    assert verifier(task(), RIGHT)
-    assert verifier(task(), WRONG).stage == "value"
 
 
 def test_copies_of_an_agent_share_their_verifier() -> None:

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.base import files, paths
-from pipeline.base.errors import UsageError
-from tests.support.paths import PROJECT
+from pipeline.base import files
 
 
 def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path) -> None:
@@ -46,39 +44,3 @@ def test_a_folder_that_is_read_only_is_reported(tmp_path: Path) -> None:
     for convert in (files.writable_file, files.writable_folder):
         with pytest.raises(ValueError, match="can't write"):
             convert(str(tmp_path / "x"))
-
-
-def test_a_file_is_replaced_and_a_link_to_it_stays(tmp_path: Path) -> None:
-    """Nothing else is left in the folder, which is created."""
-    target, link = tmp_path / "a" / "b.txt", tmp_path / "link.txt"
-    link.symlink_to(target)
-    for text in ("one", "two"):
-        files.write_text(link, text)
-        assert target.read_text() == text
-    assert link.is_symlink()
-    assert [path.name for path in target.parent.iterdir()] == ["b.txt"]
-
-
-def test_a_file_that_turns_out_not_to_be_writable_is_reported(tmp_path: Path) -> None:
-    """In one line that names it."""
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(UsageError, match="taken/x: cannot write the file: "):
-        files.write_text(tmp_path / "taken" / "x", "text")
-
-
-def test_a_checkout_has_its_own_data_and_record() -> None:
-    """Both lie in the folder of pyproject.toml."""
-    assert PROJECT == paths.CHECKOUT
-    assert (PROJECT / "data", PROJECT / "mlruns") == (paths.DATA, paths.MLRUNS)
-    assert (paths.TASKS / "gemm" / "1.yaml").is_file()
-
-
-def test_a_path_below_the_current_directory_is_shown_relative_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Any other is shown whole."""
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    assert paths.shown(here / "runs" / "a.json") == "runs/a.json"
-    assert paths.shown(tmp_path / "a.json") == str(tmp_path / "a.json")

@@ -44,7 +44,7 @@ def test_it_learns_is_recorded_resumed_and_measured(
     assert any("goal: count to two" in request and "up\nup" in request for request in engine.requests)
     assert not any("down\n  down" in request for request in engine.requests)  # no author's solution is shown
     saved = json.loads(Path(program).read_text())
-    assert saved["language"] == {"name": "counter", "version": "1"} and saved["guardian"] == "none"
+    assert (saved["language"], saved["language_version"], saved["guardian"]) == ("counter", "1", "none")
 
     (run,) = read_runs([found["run_id"]])
     assert (run.language, run.programs["two"]) == ("counter", "up\nup")

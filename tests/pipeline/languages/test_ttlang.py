@@ -59,7 +59,8 @@ def test_it_learns_records_resumes_and_is_measured(
     (run,) = read_runs([found["run_id"]])
     assert run.params["programs"] == "run as Python, in confined cells"
     assert run.language == "ttlang" and set(run.programs) == set(TASKS)
-    assert json.loads(Path(program).read_text())["language"] == {"name": "ttlang", "version": TTLANG.version}
+    saved = json.loads(Path(program).read_text())
+    assert (saved["language"], saved["language_version"]) == ("ttlang", TTLANG.version)
 
     asked = len(engine.requests)
     assert run_command(compile_command.NAME, compile_command.main, ["--resume", found["run_id"], "--json"]) == 0

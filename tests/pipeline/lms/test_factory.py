@@ -170,25 +170,12 @@ def test_a_busy_server_is_usable(server: Server, monkeypatch: pytest.MonkeyPatch
     assert make_lm("openai/tiny", server.address).model == "openai/tiny"
 
 
-def test_nothing_is_asked_when_probing_is_off(server: Server) -> None:
-    """A program that is loaded is not always run."""
-    make_lm("openai/tiny", server.address, probed=False)
-    assert not server.requests()
-
-
 def test_a_model_that_reasons_is_probed_without_a_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its thoughts would fill one."""
     monkeypatch.setenv("OPENAI_API_KEY", "right")
     make_lm("openai/o3", server.address)
     (request,) = [each["body"] for each in server.requests()]
     assert not {"max_tokens", "max_completion_tokens"} & {name for name, value in request.items() if value is not None}
-
-
-def test_a_model_that_reasons_is_taken_with_its_own_bounds(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DSPy refuses to ask it for short answers."""
-    monkeypatch.setenv("OPENAI_API_KEY", "right")
-    lm = make_lm("openai/o3", server.address, probed=False)
-    assert lm.kwargs.get("max_completion_tokens") is None
 
 
 @pytest.mark.parametrize("model", ["embedded", "embedded/1", "embedded/50"])

@@ -20,20 +20,6 @@ def entry(name: str, impl: str) -> Entry:
     return Entry(name, {"task": task(name)}, {"impl": impl, "reasoning": "r"}, 1, 2, 0.7, 0, 0.7, 0, TokenCount())
 
 
-def test_the_experience_of_a_request_passes_it(tmp_path: Path) -> None:
-    """A request without any starts no worker; the user's own tasks stay as they are."""
-    told: list[str] = []
-    gate = Gate(LocalWorkers(1), told.append)
-    plain = Request(RunConfig(optimizer="adaptive"), "x", [task("own/0")])
-    assert gate.request(plain) == plain
-    right, wrong = entry("a/0", RIGHT), entry("b/0", WRONG)
-    shown = Experience(("a/0", "b/0"), (right, wrong))
-    passed = gate.request(Request(RunConfig(optimizer="adaptive"), "x", [task("a/0")], experience=shown)).experience
-    assert passed and passed.entries == (replace(right, outputs={"impl": RIGHT}),)
-    assert [refusal.place for refusal in gate.refused] == ["entries.1 (b/0)"]
-    assert len([line for line in told if "refused" in line]) == 1
-
-
 def test_what_fell_on_what_was_held_out_is_left_out() -> None:
     """It is named, and not judged again."""
     told: list[str] = []

@@ -19,7 +19,7 @@ from pipeline.running.session import (
     new_agent,
     open_lm,
     open_program,
-    require_proposing,
+    resolved,
     trusted,
 )
 from pipeline.verification.metric import Reward
@@ -107,8 +107,10 @@ class Many:
 
 
 def test_lines_are_chosen_one_at_a_time_by_lms_that_choose() -> None:
-    """The embedded LM chooses none, and a batch would choose for several samples at once."""
+    """The embedded LM chooses none, nor does it read Python; a batch would choose for several samples at once."""
+    with pytest.raises(UsageError, match="--no-ir: the embedded LM reads the structural IR alone"):
+        resolved(config(no_ir=True), "embedded/8")
     with pytest.raises(UsageError, match="--proposer typed: the embedded LM chooses no lines"):
-        require_proposing("typed", "embedded/8")
+        resolved(config(proposer="typed"), "embedded/8")
     with pytest.raises(UsageError, match="--batch-n: `--proposer typed` asks for one line at a time"):
         open_lm(RunConfig(optimizer="none", proposer="typed", batch_n=2), "openai/m", [0.7])

@@ -1,14 +1,16 @@
 """Recorded solutions are simpler than the answers, pass all that these passed, and fall where none of these does."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from optimizers import Entry, HeldOutVerdict, TokenCount
 from optimizers.held_out import Claims
-from pipeline.rewriting.simplification import code_lines, simplified
-from pipeline.running.simplifying import readable_solutions, simplified_solutions
+from pipeline.rewriting.simplification import code_lines
+from pipeline.running.simplifying import simplified_solutions
 from pipeline.verification.metric import Metric
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
@@ -49,28 +51,28 @@ def entry(task: Task, impl: str) -> Entry:
     return Entry(str(task.name), {"task": task}, {"impl": impl}, 1, 2, 0.7, 0, 0.7, 0, TokenCount())
 
 
-def passes(task: Task, text: str) -> bool:
-    return verify(task, text).passed
+def here() -> Metric:
+    return Metric(ThreadPoolExecutor(1))
 
 
 def test_solutions_are_simpler_and_pass() -> None:
     """With the types of streams as comments; the entry holds the answer."""
     solved = entry(GEMM, LONG)
-    (text,) = readable_solutions([solved], passes, None, 2, simplified).values()
-    assert passes(GEMM, text) and code_lines(text) <= code_lines(LONG)
+    (text,) = simplified_solutions([solved], here(), None, None, 2).values()
+    assert verify(GEMM, text).passed and code_lines(text) <= code_lines(LONG)
     assert text.count("Bufferize") == 1 and "# fp32" in text
     assert solved.outputs["impl"] == LONG
 
 
 def test_no_text_costs_more_than_the_answer() -> None:
     """Where a run has an objective: the same graph stays, only its text is another."""
-    asked = []
+    asked: list[str] = []
 
-    def fewest_buffers(task: Task, text: str) -> float:
-        asked.append(text)
-        return -text.count("Bufferize")
+    def fewest_buffers(example: Any, outputs: Mapping[str, Any]) -> float:
+        asked.append(outputs["impl"])
+        return -asked[-1].count("Bufferize")
 
-    (text,) = readable_solutions([entry(GEMM, LONG)], passes, fewest_buffers, 2, simplified).values()
+    (text,) = simplified_solutions([entry(GEMM, LONG)], here(), fewest_buffers, None, 2).values()
     assert text.count("Bufferize") == LONG.count("Bufferize") and "# fp32" in text
     assert any(shorter.count("Bufferize") == 1 for shorter in asked)
 
@@ -78,15 +80,17 @@ def test_no_text_costs_more_than_the_answer() -> None:
 def test_a_solution_that_cannot_be_simplified_stays(caplog: pytest.LogCaptureFixture) -> None:
     """A verifier that fails, and a text that is as simple as can be, keep the answers; others go on."""
 
-    def lost(task: Task, text: str) -> bool:
-        if task.name == "lost":
-            raise OSError("the worker is lost")
-        return passes(task, text)
+    class Losing(Metric):
+        def verdict(self, task: Any, text: str) -> Any:
+            if task.name == "lost":
+                raise OSError("the worker is lost")
+            return super().verdict(task, text)
 
-    found = readable_solutions([entry(GEMM.named("lost"), LONG), entry(GEMM, LONG)], lost, None, 2, simplified)
+    metric = Losing(ThreadPoolExecutor(1))
+    found = simplified_solutions([entry(GEMM.named("lost"), LONG), entry(GEMM, LONG)], metric, None, None, 2)
     assert list(found) == ["gemm/0"]
     assert caplog.messages == ["lost: the sampled solution is recorded: the worker is lost"]
-    assert readable_solutions([entry(GEMM, found["gemm/0"])], passes, None, 2, simplified) == {}
+    assert simplified_solutions([entry(GEMM, found["gemm/0"])], here(), None, None, 2) == {}
 
 
 class Judge:
@@ -107,7 +111,7 @@ def test_a_simpler_text_that_falls_on_held_out_data_is_not_recorded(caplog: pyte
     scaled = replace(entry(SCALED, "return step.Map(fn=fn_scale).apply(X)"), held_out=passed)
     same = replace(entry(GEMM, SHORT), held_out=passed)
     fallen = replace(entry(GEMM.named("fallen"), LONG), held_out=HeldOutVerdict("failed"))
-    metric = Metric(ThreadPoolExecutor(1))
+    metric = here()
     (text,) = simplified_solutions([scaled], metric, None, None, 1).values()
     assert "fn_scale" not in text
     judge = Judge()

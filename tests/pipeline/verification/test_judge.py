@@ -145,21 +145,6 @@ def test_advice_is_of_what_was_exceeded(code: LossCode, at: str, advised: list[s
     assert [word.rstrip(";") for word in (found.hint or "").split() if word.startswith("--")] == advised
 
 
-def test_a_worker_that_something_else_kills_twice_is_not_a_verdict() -> None:
-    """Nothing is known of the program; the control, a crash, is a verdict."""
-    verdicts = []
-    codes: tuple[LossCode, ...] = ("killed", "crashed")
-    for code in codes:
-        future: Future[ProgramVerdict] = Future()
-        future.set_exception(WorkerLost(code, "was killed by the system"))
-        verdicts.append(verdict_of(Request(path="double.yaml", text=WRONG), future))
-    killed, crashed = verdicts
-    assert (killed.stage, killed.diagnostics) == (None, ())
-    assert "twice" in (killed.error or "")
-    assert (crashed.stage, crashed.diagnostics[0].code) == ("run", "crashed")
-    assert crashed.unknown
-
-
 def test_without_a_run_only_rules_are_checked(tmp_path: Path) -> None:
     """A program that computes something else breaks none; one that consumes a stream twice does."""
     path = write(tmp_path, TASK)

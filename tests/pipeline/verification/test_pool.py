@@ -151,33 +151,11 @@ def test_a_crash_that_does_not_come_again_is_not_blamed(pool: WorkerPool, tmp_pa
     assert "a crash" not in pool.submit(crashing.noted).result(PATIENCE)
 
 
-def test_time_is_counted_from_a_call_s_own_start() -> None:
-    """Calls that wait behind slow ones lose nothing."""
-    with make_pool(seconds=2) as pool:
-        assert list(pool.map(crashing.nap, [0.4] * 6)) == [0.4] * 6
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
-def test_endless_memory_costs_its_own_call_only(pool: WorkerPool) -> None:
-    """The limit is the worker's, so that the machine does not notice."""
-    eating = pool.submit(crashing.devour)
-    after = [pool.submit(crashing.echo, number) for number in range(20)]
-    error = error_of(eating)
-    assert isinstance(error, WorkerLost)
-    assert error.code == "memory-limit"
-    assert [future.result(PATIENCE) for future in after] == [*range(20)]
-
-
 def test_memory_that_a_call_keeps_is_not_the_next_one_s_loss() -> None:
     """A worker that holds half of what it may is replaced between two calls."""
     with make_pool() as pool:
         workers = [pool.submit(crashing.hold, MEMORY // 4).result(PATIENCE) for _ in range(6)]
         assert 1 < len(set(workers)) <= 6
-
-
-def test_a_call_is_tried_again_before_it_is_blamed(pool: WorkerPool, tmp_path: Path) -> None:
-    """Whoever killed the worker may have been somebody else, such as the kernel in want of memory."""
-    assert pool.submit(crashing.crash_once, str(tmp_path / "marker")).result(PATIENCE) == "survived"
 
 
 @pytest.mark.parametrize("which", [crashing.process_id, crashing.worker_id])
@@ -376,14 +354,6 @@ def test_there_is_a_worker_for_each_core_unless_it_is_given() -> None:
     assert LocalWorkers(3).count == 3
     with LocalWorkers(3).pool(PoolSettings(120.0, MEMORY), most=1) as pool:
         assert len({*pool.map(crashing.process_id, range(20))}) == 1
-        pool.kill_workers()
-
-
-def test_the_initializer_runs_in_each_worker_before_its_first_call() -> None:
-    """A function of a module, as it has to be found there."""
-    settings = PoolSettings(120.0, MEMORY, crashing.hold_one)
-    with LocalWorkers(1).pool(settings) as pool:
-        assert pool.submit(crashing.held).result(120.0) == 1
         pool.kill_workers()
 
 

@@ -7,7 +7,7 @@ import yaml
 
 from pipeline.lms.embedded import CANDIDATES
 from pipeline.lms.embedded.answering import EmbeddedRequest, answer, repair, task_asked
-from pipeline.lms.embedded.prompt.parsing import question, sections
+from pipeline.lms.embedded.parsing import question, sections
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope

@@ -16,7 +16,7 @@ from optimizers.errors import UnavailableError
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.lms.embedded import EmbeddedEngine, engine_named
 from pipeline.lms.embedded.engine import SAMPLING, estimate_tokens
-from pipeline.lms.embedded.prompt.parsing import sections
+from pipeline.lms.embedded.parsing import sections
 from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.verify import Verifier
 from tests.support.benchmark_tasks import task_named

@@ -17,13 +17,6 @@ def pool() -> Iterator[WorkerPool]:
         yield pool
 
 
-def test_calls_of_a_group_share_a_process(pool: WorkerPool) -> None:
-    """And those of two groups don't."""
-    pids = {name: {pool.submit(attacking.process_of, name, "").result() for _ in range(3)} for name in "ab"}
-    assert len(pids["a"]) == len(pids["b"]) == 1
-    assert not pids["a"] & pids["b"]
-
-
 def test_it_has_its_own_session(pool: WorkerPool) -> None:
     """A signal to its group reaches no other process."""
     session, process, parent = pool.submit(attacking.sessions, "a").result()

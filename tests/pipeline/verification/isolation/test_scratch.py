@@ -46,40 +46,6 @@ def test_what_a_killed_worker_left_is_removed_by_the_next(temporary: Path) -> No
     living.close()
 
 
-@pytest.mark.parametrize(("files", "size"), [(3, 0), (1, 2**13)])
-def test_a_folder_is_full(temporary: Path, monkeypatch: pytest.MonkeyPatch, files: int, size: int) -> None:
-    """By the number of files, or by their bytes, those of folders in it included."""
-    monkeypatch.setattr(scratch, "MOST_FILES", 3)
-    monkeypatch.setattr(scratch, "LARGEST", 2**12)
-    (temporary / "below").mkdir()
-    assert not scratch.overfull(temporary)
-    for number in range(files):
-        (temporary / "below" / str(number)).write_bytes(os.urandom(size))
-    assert scratch.overfull(temporary)
-    assert not scratch.overfull(None)
-
-
-def test_deep_folders_and_those_that_nobody_may_read_go(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deeper than a path, or Python's stack, is long; they can't be counted, and keep no worker from its start."""
-    killed = Scratch()
-    left = killed.folder()
-    assert left is not None
-    monkeypatch.chdir(left)
-    for _ in range(2200):
-        os.mkdir("d")  # noqa: PTH102 - relative to where this process is
-        os.chdir("d")
-    os.chdir(temporary)
-    assert scratch.overfull(left)
-    (left / "closed").mkdir()
-    (left / "closed" / "file").touch()
-    (left / "closed" / "link").symlink_to(temporary)
-    (left / "closed").chmod(0)
-    os.close(killed._lock)
-    Scratch().close()
-    assert not left.parent.exists()
-    assert temporary.exists()
-
-
 def test_where_there_is_no_room_there_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells then have none, and run all the same."""
     monkeypatch.setattr("tempfile.tempdir", "/dev/null")

@@ -1,7 +1,7 @@
 """Parses a request's text: instructions, demonstrations, the task, the fields to answer.
 
 Messages are sections under `[[ ## name ## ]]` markers where there are any. Tasks are found by their structure: a YAML
-block at one indentation with the keys `inputs` and `outputs`, in any surroundings; or a script (`python_tasks`).
+block at one indentation with the keys `inputs` and `outputs`, in any surroundings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import yaml
 
-from pipeline.lms.embedded.prompt.python_tasks import scripts
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import task_of
@@ -55,7 +54,7 @@ def sections(text: str) -> dict[str, str]:
 def solved_examples(text: str) -> tuple[SolvedTask, ...]:
     """The tasks in a text that have a solution there, in order."""
     found: list[SolvedTask] = []
-    for content in _contents(text):
+    for content in map(_load, _task_blocks(text)):
         program, task = content.get("output_impl", content.get("impl")), _task(content)
         if task is not None and isinstance(program, str):
             found.append(SolvedTask(task, program))
@@ -65,7 +64,7 @@ def solved_examples(text: str) -> tuple[SolvedTask, ...]:
 @lru_cache(maxsize=512)
 def find_task(text: str) -> Task | None:
     """The first task in a text, without its solution."""
-    tasks = map(_task, _contents(text))
+    tasks = map(_task, map(_load, _task_blocks(text)))
     return next((task for task in tasks if task is not None), None)
 
 
@@ -91,12 +90,6 @@ def question(text: str) -> Question:
     # A guardian is shown every proposal, whether or not it is a program.
     programs = rest if "input_impl" in named else [body for body in rest if "return" in body]
     return Question(task, programs[-1] if programs else None, fields, diagnostics)
-
-
-def _contents(text: str) -> Iterator[Mapping[str, object]]:
-    """The contents of tasks in a text: in YAML, or in Python if the prompts have no structural IR."""
-    yield from map(_load, _task_blocks(text))
-    yield from scripts(text)
 
 
 def _task_blocks(text: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Parsing requests: tasks are found by structure, demonstrations as pairs, and nothing else is taken for either."""
 
-from pipeline.lms.embedded.prompt.parsing import demonstration, find_task, question, solved_examples
+from pipeline.lms.embedded.parsing import demonstration, find_task, question, solved_examples
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
