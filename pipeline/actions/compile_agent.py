@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import dspy
-
 from optimizers import Attempt, Experience, TokenCount
 from pipeline.actions.advice import advise
 from pipeline.agent.compiled import make_agent, parse_program

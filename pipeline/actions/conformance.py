@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 
 from pipeline.actions.shown_programs import Program, Shown, read_shown
-from pipeline.agent.speaking import instructions_in
 from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
 from pipeline.base.outputs import ProgramVerdict
@@ -168,7 +167,7 @@ def test_members(language: Language, subject: Subject) -> None:
 
 @pytest.mark.parametrize("role", ["proposer", "refiner"])
 def test_prompts(role: str, subject: Subject) -> None:
-    assert instructions_in(subject.name, role, True, "full"), "the prompt is empty"
+    assert registry.find(subject.name).instructions(role, ir=True, kind="full"), "the prompt is empty"
 
 
 def test_files(unread: str) -> None:

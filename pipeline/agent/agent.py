@@ -29,7 +29,7 @@ from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.proposer import DEMONSTRATED, Proposer
 from pipeline.agent.refiner import ProgramVerifier, Refiner
-from pipeline.agent.speaking import holds_program_in, instructions_in, signature_in
+from pipeline.agent.speaking import holds_program_in, signature_in
 from pipeline.base.choices import GUARDIANS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
@@ -146,8 +146,10 @@ class Agent(dspy.Module):
         self.verifier = ProgramVerifier()
         self.pool: DemoPool | None = None
 
+        spoken = registry.find(language)
+
         def instructions(role: str) -> str:
-            return prompts[role] if role in prompts else instructions_in(language, role, ir, prompt)
+            return prompts[role] if role in prompts else spoken.instructions(role, ir=ir, kind=prompt)
 
         self.proposer = Proposer(instructions("proposer"), proposer, self.verifier, ir=ir, language=language)
         asked = guardian in ("gated", "paper")

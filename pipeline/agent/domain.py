@@ -126,11 +126,6 @@ def in_project_words(task: Any, program: str) -> tuple[Any, str]:
     return in_own_words(task, program) if isinstance(task, Task) else (task, program)
 
 
-def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
-    """The domain of STeP; see `language_domain`."""
-    return language_domain(None, confirm)
-
-
 def language_domain(name: str | None, confirm: Callable[[Any, str], bool] | None = None) -> Domain:
     """Answers are grouped by the language's key, the shortest is preferred, and tasks are keyed by name.
 

@@ -1,22 +1,11 @@
-"""The instructions and requests of the agent's predictors, in a language of a name; None for the default."""
+"""The requests of the agent's predictors, in a language of a name; None for the default."""
 
 from __future__ import annotations
 
 import dspy
 
-from pipeline.base.choices import PromptKind
 from pipeline.base.languages import DEFAULT
-from pipeline.languages import registry
 from signatures import holds_program, without_ir
-
-
-def instructions_in(language: str | None, role: str, ir: bool, kind: PromptKind) -> str:
-    """The instructions of `proposer`, `guardian` or `refiner`.
-
-    Raises:
-        UsageError: A file of them can't be used.
-    """
-    return registry.find(language).instructions(role, ir=ir, kind=kind)
 
 
 def signature_in(language: str | None, signature: type[dspy.Signature], ir: bool) -> type[dspy.Signature]:

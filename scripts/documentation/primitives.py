@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import sympy
 import torch
@@ -156,22 +157,124 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "Identity": [Example(p.Identity(), (ROW,), "The same stream. It consumes its input like any other primitive.")],
 }
-SUMMARIES = {
-    "Map": "applies a function without state to each element.",
-    "Zip": "pairs the elements of two streams.",
-    "Accum": "folds the inner dims with a function that has a state, and emits the last state.",
-    "Scan": "folds like Accum, and emits the state after each element.",
-    "Promote": "inserts a dim of 1.",
-    "Flatten": "merges neighboring dims.",
-    "Reshape": "splits dims into groups.",
-    "Repeat": "emits each element several times.",
-    "RepeatRef": "repeats each element along its row of a reference.",
-    "Bufferize": "stores inner dims as one element, a Buffer.",
-    "Streamify": "turns a Buffer's dims into dims of the stream.",
-    "Copy": "makes two streams of one.",
-    "Partition": "routes slices of a stream to several streams, by an index of multihots.",
-    "Merge": "gathers routed streams again, and folds slices of the same index element.",
-    "Identity": "passes its stream on.",
+
+
+class Rule(NamedTuple):
+    """A primitive in the table on the page about the language, and in a sentence that begins with its name."""
+
+    call: str
+    requires: str
+    result: str
+    effect: str
+    summary: str
+
+
+RULES = {
+    "Map": Rule(
+        "`Map(fn)`",
+        "a stateless function of the element type",
+        "the same dims",
+        "applies `fn` to each element; a tuple of streams is zipped first",
+        "applies a function without state to each element.",
+    ),
+    "Zip": Rule(
+        "`Zip()` of two",
+        "equal dims",
+        "tuples",
+        "pairs elements",
+        "pairs the elements of two streams.",
+    ),
+    "Accum": Rule(
+        "`Accum(fn, b)`",
+        "a stateful function, `0 < b <= a`",
+        "`shape[b:]`",
+        "folds the `b` inner dims from the initial state, innermost fastest",
+        "folds the inner dims with a function that has a state, and emits the last state.",
+    ),
+    "Scan": Rule(
+        "`Scan(fn, b)`",
+        "as Accum",
+        "the same dims",
+        "as Accum, but emits the state after every element",
+        "folds like Accum, and emits the state after each element.",
+    ),
+    "Promote": Rule(
+        "`Promote(b)`",
+        "`0 <= b <= a + 1`",
+        "a 1 at index `b`",
+        "the same elements",
+        "inserts a dim of 1.",
+    ),
+    "Flatten": Rule(
+        "`Flatten(L)`",
+        "consecutive ints of `1..a`",
+        "each dim in `L` merged into the next inner one",
+        "the same elements",
+        "merges neighboring dims.",
+    ),
+    "Reshape": Rule(
+        "`Reshape(L, S)`",
+        "dims that `S` divides",
+        "each dim in `L` becomes `[S, dim/S]`",
+        "the same elements",
+        "splits dims into groups.",
+    ),
+    "Repeat": Rule(
+        "`Repeat(n)`",
+        "a dim, 1 or more",
+        "`[n] + shape`",
+        "each element `n` times; `RepeatLast` is an alias",
+        "emits each element several times.",
+    ),
+    "RepeatRef": Rule(
+        "`RepeatRef()` of data, ref",
+        "`ref.shape[1:] == data.shape`",
+        "`ref.shape`",
+        "each element as often as ref's innermost dim says; consumes both",
+        "repeats each element along its row of a reference.",
+    ),
+    "Bufferize": Rule(
+        "`Bufferize(a=k)`",
+        "`0 < k <= rank`, no tuple",
+        "`shape[k:]`",
+        "gathers the `k` inner dims into a Buffer",
+        "stores inner dims as one element, a Buffer.",
+    ),
+    "Streamify": Rule(
+        "`Streamify()`",
+        "a Buffer",
+        "the buffer's dims, then `shape`",
+        "the inverse of Bufferize",
+        "turns a Buffer's dims into dims of the stream.",
+    ),
+    "Copy": Rule(
+        "`Copy()`, `Copy(n=4)`",
+        "",
+        "the stream, twice, or four times: a chain of three Copies",
+        "",
+        "makes two streams of one.",
+    ),
+    "Partition": Rule(
+        "`Partition(N)` of data, index",
+        "a Multihot of length `N` whose dims are the outer dims of data",
+        "`N` streams, each with its own outermost dim",
+        "sends each slice of data to every stream whose bit is set; a stream may get none",
+        "routes slices of a stream to several streams, by an index of multihots.",
+    ),
+    "Merge": Rule(
+        "`Merge(fn)` of streams, index",
+        "as many streams as the Multihot has bits, equal except in the outermost dim",
+        "the index's dims outside",
+        "takes, for each index element, the next slice of every stream whose bit is set, and folds them in order",
+        "gathers routed streams again, and folds slices of the same index element.",
+    ),
+    "Identity": Rule(
+        "`Identity()`",
+        "",
+        "the stream",
+        "",
+        "passes its stream on.",
+    ),
 }
 INTRODUCTION = """\
 # Primitives
@@ -189,9 +292,13 @@ use.
 def files(docs: Path) -> dict[Path, str]:
     """The pages and pictures by path, for the folder of the documentation."""
     folder = docs / "primitives"
-    rules = rules_of((docs / "language.md").read_text(encoding="utf-8"))
+    language, site = docs / "language.md", docs.parent / "mkdocs.yml"
     used = recipes_by_primitive(docs)
-    made = {folder / "index.md": "\n".join([INTRODUCTION, *(f"- [{n}]({n}.md) {SUMMARIES[n]}" for n in EXAMPLES), ""])}
+    made = {
+        folder / "index.md": "\n".join([INTRODUCTION, *(f"- [{n}]({n}.md) {RULES[n].summary}" for n in EXAMPLES), ""])
+    }
+    made[language] = with_table(language.read_text(encoding="utf-8"))
+    made[site] = with_pages(site.read_text(encoding="utf-8"))
     for name, examples in EXAMPLES.items():
         parts = []
         for number, example in enumerate(examples, start=1):
@@ -200,33 +307,31 @@ def files(docs: Path) -> dict[Path, str]:
             made[folder / file] = draw(shown(example.op), before, after)
             listed = "; ".join(render(row.tokens) or "no token" for row in after)
             parts.append(f"{example.text}\n\n![{shown(example.op)} gives {listed}]({file})\n")
-        made[folder / f"{name}.md"] = page(name, rules[name], parts, used.get(name, []))
+        made[folder / f"{name}.md"] = page(name, parts, used.get(name, []))
     return made
 
 
-def page(name: str, rule: tuple[str, str, str], examples: Sequence[str], used: Sequence[str]) -> str:
+def page(name: str, examples: Sequence[str], used: Sequence[str]) -> str:
     """The page of a primitive, in Markdown."""
-    call, requires, result = rule
+    call, requires, result, _, summary = RULES[name]
     see = "Recipes that use it: " + ", ".join(used) + "." if used else ""
     table = "\n".join([
         "| written | requires | dims of the result |", "|---|---|---|",
         f"| {call.replace('`', '`step.', 1)} | {requires or 'nothing'} | {result} |",
     ])  # fmt: skip
-    return (
-        "\n\n".join([f"# {name}", f"{name} {SUMMARIES[name]}", table, "## Before and after", *examples, see]).strip()
-        + "\n"
-    )
+    return "\n\n".join([f"# {name}", f"{name} {summary}", table, "## Before and after", *examples, see]).strip() + "\n"
 
 
-def rules_of(language: str) -> dict[str, tuple[str, str, str]]:
-    """The primitives' first three cells in the table on the page about the language: call, requirement, result."""
-    found = {}
-    for line in language.splitlines():
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        match = re.match(r"`(\w+)\(", cells[0]) if len(cells) == 4 else None
-        if match:
-            found[match[1]] = (cells[0], cells[1], cells[2])
-    return found
+def with_table(language: str) -> str:
+    """The page about the language with a row for each primitive."""
+    lines = [f"| {' | '.join(rule[:4])} |".replace("|  |", "| |").replace("|  |", "| |") for rule in RULES.values()]
+    return re.sub(r"(?<=\|---\|---\|---\|---\|\n)\| `Map\(.*?\n(?=\n)", "\n".join([*lines, ""]), language, flags=re.S)
+
+
+def with_pages(site: str) -> str:
+    """MkDocs' configuration with a page for each primitive."""
+    pages = "".join(f"    - {name}: primitives/{name}.md\n" for name in RULES)
+    return re.sub(r"(?<=    - primitives/index.md\n)(    - \w+: primitives/\w+.md\n)*", pages, site)
 
 
 def recipes_by_primitive(docs: Path) -> dict[str, list[str]]:

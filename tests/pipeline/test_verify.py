@@ -15,11 +15,8 @@ from xml.etree import ElementTree
 import pytest
 
 from pipeline import verify
-from pipeline.actions import verify_programs as action
-from pipeline.actions.verify_programs import findings, summarize, summary_line, verdict_line
-from pipeline.base.errors import UsageError, run_command
-from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
-from pipeline.verification.judge import Request
+from pipeline.base.errors import run_command
+from pipeline.base.outputs import BatchOutput
 from tests.support.scripted_runs import RIGHT, TASK
 
 TASK_OF_ROWS = """
@@ -250,57 +247,9 @@ def test_json_and_junit_agree(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
 
 
-def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
-    """As it is the only one."""
-    settings = action.Batch(Request(stress=True))
-    with pytest.raises(UsageError, match=r"broken\.yaml:1"):
-        action.run_single(settings, action.resolve(["broken.yaml", "right.step"])[0])
-
-
 def test_options_for_one_program_need_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("*.yaml", "--explain") == 2
     assert "--explain: shows one program; name one task" in capsys.readouterr().err
-
-
-WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml", line=2)
-
-ERROR = Finding(severity="error", stage="type", code="zip-shape", message="differ", file="p", line=1, column=2)
-
-
-def verdict(**fields: object) -> ProgramVerdict:
-    values = {"task": "t", "task_file": "t.yaml", "program": "p", "passed": True, "stage": None}
-    return ProgramVerdict.model_validate({**values, **fields})
-
-
-PASSED, WARNED = verdict(), verdict(warnings=(WARNING,))
-
-FAILED = verdict(passed=False, stage="type", diagnostics=(ERROR, ERROR))
-
-UNUSABLE = verdict(passed=False, error="t.yaml:1: odd")
-
-
-def test_a_line_says_verdict_name_and_reason() -> None:
-    """Of several findings with one code the code once."""
-    assert verdict_line("x", PASSED) == "passed    x"
-    assert verdict_line("x", WARNED) == "passed    x  (1 warning)"
-    assert verdict_line("x", FAILED) == "failed    x: type: zip-shape"
-    assert verdict_line("x", UNUSABLE) == "unusable  x"
-    strict = verdict(passed=False, stage="warnings", warnings=(WARNING,))
-    assert verdict_line("x", strict) == "failed    x: warnings: equal-dims  (1 warning)"
-
-
-def test_what_failed_is_given_in_full() -> None:
-    """Warnings with their place; a program that passes without any gives nothing."""
-    assert findings(PASSED) == []
-    assert findings(FAILED.model_copy(update={"feedback": "the findings"})) == ["the findings"]
-    assert findings(WARNED) == ["t.yaml:2: warning: equal-dims: both 4"]
-
-
-def test_the_summary_counts_every_program_once() -> None:
-    """And shows only what there is."""
-    summary = summarize([PASSED, WARNED, FAILED, UNUSABLE], 1.25)
-    assert summary_line(summary) == "4 programs: 2 passed, 1 failed, 1 unusable, 1 warning in 1.2 s"
-    assert summary_line(summarize([PASSED], 0.0)) == "1 program: 1 passed, 0 failed in 0.0 s"
 
 
 def test_an_unknown_verdict_is_counted_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

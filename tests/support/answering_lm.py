@@ -12,10 +12,12 @@ import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
+from tests.support.scripted_program import respond
 from tests.support.scripted_runs import RIGHT, TASK
 
 PROMPT_TOKENS, COMPLETION_TOKENS, ANSWER_TOKENS = 4000, 20, 4020
 """As many as the texts can have: budgets count more where an LM reports too few."""
+USAGE = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
 WRONG = ("return E0", "E9 = step.Map(fn=fn).apply(E0)\nE1 = step.Map(fn=fn).apply(E9)\nreturn E1", "return E7")
 """Wrong for every task: the input itself and the function applied twice (`value`), an unknown name (`parse`)."""
 
@@ -41,9 +43,7 @@ class Engine:
         task, turn = request.messages[-1].text or "", (request.config.seed or 0) % 4
         answer = self.right(task) if self.solves(task, len(request.messages) > 1, turn) else WRONG[min(turn, 2)]
         text = f"[[ ## impl ## ]]\n{answer}\n\n[[ ## completed ## ]]"
-        usage = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
-        message = lm15.Message.assistant(text)
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+        return respond(request, text, USAGE)
 
 
 class Scripted:
@@ -56,9 +56,7 @@ class Scripted:
     def complete(self, request: lm15.Request) -> lm15.Response:
         *shown, asked = [message.text or "" for message in request.messages]
         self.requests.append("\n".join([str(request.system), *shown, asked]))
-        message = lm15.Message.assistant(f"[[ ## impl ## ]]\n```\n{self._program(asked, shown)}\n```\n")
-        usage = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+        return respond(request, f"[[ ## impl ## ]]\n```\n{self._program(asked, shown)}\n```\n", USAGE)
 
 
 def use(engine: Engine | Scripted, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:

@@ -8,6 +8,7 @@ from dspy import lm15
 
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
+from tests.support.scripted_program import respond
 
 TASK = """
 inputs:
@@ -45,9 +46,7 @@ class Engine:
     def complete(self, request: lm15.Request) -> lm15.Response:
         self.requests.append(request)
         text = self.answer if isinstance(self.answer, str) else self.answer(request)
-        usage = lm15.Usage(input_tokens=1, output_tokens=1)
-        message = lm15.Message.assistant(text)
-        return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+        return respond(request, text, lm15.Usage(input_tokens=1, output_tokens=1))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Engine":
         return self

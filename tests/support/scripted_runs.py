@@ -10,6 +10,7 @@ from dspy import lm15
 from optimizers import AdaptiveFewShot, Attempt, Budget, Domain, Experience, Observer
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
+from tests.support.scripted_program import respond
 
 TASK = """
 inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]
@@ -47,8 +48,7 @@ class Engine:
         shown, task = len(request.messages) > 1, request.messages[-1].text or ""
         right = "easy/0" in task or ("hard/0" in task and shown)
         usage = lm15.Usage(input_tokens=100 * len(request.messages), output_tokens=10)
-        message = lm15.Message.assistant(f"[[ ## impl ## ]]\n{RIGHT if right else 'wrong'}\n\n[[ ## completed ## ]]")
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+        return respond(request, f"[[ ## impl ## ]]\n{RIGHT if right else 'wrong'}\n\n[[ ## completed ## ]]", usage)
 
 
 def is_right(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:

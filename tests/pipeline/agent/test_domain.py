@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from optimizers import Attempt
-from pipeline.agent.domain import closeness, code_length, step_domain, structures
+from pipeline.agent.domain import closeness, code_length, language_domain, structures
 from step_runtime.base.errors import STAGES
 from step_runtime.tasks.reader import loads_task
 from tests.support.scripted_runs import tasks
@@ -12,7 +12,7 @@ from tests.support.scripted_runs import tasks
 
 def test_names_and_comments_make_no_other_answer() -> None:
     """Another function does."""
-    key = step_domain().grouping_key
+    key = language_domain(None).grouping_key
     one = key({"impl": "E1 = step.Map(fn=fn_a).apply(E0)\nreturn E1"})
     assert one == key({"impl": "# why\nx = step.Map(fn=fn_a).apply(E0)\nreturn x"})
     assert one != key({"impl": "E1 = step.Map(fn=fn_b).apply(E0)\nreturn E1"})
@@ -24,12 +24,12 @@ def test_names_and_comments_make_no_other_answer() -> None:
 )
 def test_a_length_counts_lines_of_code_then_their_characters(text: str, length: tuple[int, int]) -> None:
     """Comments, empty lines and indentation are free."""
-    assert code_length(text) == length and step_domain().length({"impl": text}) == length
+    assert code_length(text) == length and language_domain(None).length({"impl": text}) == length
 
 
 def test_tasks_are_known_by_name_and_shown_with_their_programs() -> None:
     """Not with the turns that it took to write them."""
-    domain = step_domain()
+    domain = language_domain(None)
     assert domain.task_key(dspy.Example(task=tasks()[0])) == "easy/0"
     assert not domain.traced_demos
 

@@ -6,7 +6,7 @@
 - of a resumed run's settings only those that its answers don't depend on may differ.
 """
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -14,10 +14,8 @@ from pydantic import ValidationError
 from optimizers import baselines as registry
 from optimizers.baselines import Baseline
 from optimizers.strategies.registry import SELECTIONS
-from pipeline.agent.agent import Agent
-from pipeline.agent.compiled import SavedProgram
 from pipeline.base import choices
-from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig, cluster_address, local_nodes
+from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig, cluster_address
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import Config, Option
 from pipeline.lms import factory
@@ -143,27 +141,12 @@ def test_anything_else_is_refused(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
-def test_the_number_of_nodes_of_this_machine() -> None:
-    """None for the address of a scheduler."""
-    assert [local_nodes(address) for address in ("local:3", "tcp://host:8786", "none")] == [3, 0, 0]
-
-
 def test_every_optimizer_has_a_class() -> None:
     """The command's names are the registry's; those that reflect are DSPy's."""
     assert set(choices.OPTIMIZERS) == set(registry.OPTIMIZERS)
     assert set(choices.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
     assert set(choices.REFLECTING) | set(choices.VALIDATING) <= set(choices.OPTIMIZERS)
     assert all(issubclass(registry.OPTIMIZERS[name], Baseline) for name in choices.REFLECTING)
-
-
-def test_every_guardian_and_proposer_makes_an_agent() -> None:
-    """And is accepted in a compiled program's file."""
-    for mode in choices.GUARDIANS:
-        for kind in choices.PROPOSERS:
-            agent = Agent(mode, proposer=kind, prompts={"proposer": "", "guardian": ""})
-            assert (agent.guardian.mode, agent.proposer.kind) == (mode, kind)
-    assert get_args(SavedProgram.model_fields["guardian"].annotation) == choices.GUARDIANS
-    assert get_args(SavedProgram.model_fields["proposer"].annotation) == choices.PROPOSERS
 
 
 def test_the_defaults_are_those_of_the_lms() -> None:

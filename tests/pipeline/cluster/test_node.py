@@ -1,9 +1,7 @@
 """A node: its versions, and workers that end with a client that is gone."""
 
 import platform
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from pipeline.cluster.cluster import open_cluster
 from pipeline.verification.pool import PoolSettings
 from tests.support import crashing
 from tests.support.dask_processes import one_process_cluster
-from tests.support.paths import PROJECT
 from tests.support.processes import gone
 
 PATIENCE = 120.0
@@ -40,16 +37,3 @@ def test_a_difference_is_named_with_both_versions() -> None:
     assert node.unusable(here) == node.unusable(here, here) == ""
     there = replace(here, torch="1.0", code="0" * 12)
     assert f"code {here.code} here, {'0' * 12} there, torch {here.torch} here, 1.0 there;" in node.unusable(here, there)
-
-
-def test_any_change_of_the_sources_changes_the_digest(tmp_path: Path) -> None:
-    """A line, a new file, a new name; files that are no sources do not."""
-    shutil.copytree(PROJECT / "signatures", tmp_path / "signatures")
-    digests = [node._digest(tmp_path)]
-    (tmp_path / "signatures" / "notes.txt").write_text("x")
-    assert node._digest(tmp_path) == digests[0]
-    for name, text in (("added.py", ""), ("added.py", "x = 1\n"), ("other.py", "x = 1\n")):
-        (tmp_path / "signatures" / "added.py").unlink(missing_ok=True)
-        (tmp_path / "signatures" / name).write_text(text)
-        digests.append(node._digest(tmp_path))
-    assert len(set(digests)) == len(digests)

@@ -32,6 +32,7 @@ from pipeline.verification.task_files import load_tasks
 from step_runtime.verification.verify import verify
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import shared_tasks
+from tests.support.scripted_program import respond
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
@@ -62,9 +63,7 @@ class Engine(answering.Engine):
             text = json.dumps(dict.fromkeys(fields, "Double what is to be doubled."))
         if self.garbled and "proposed_instruction" in fields:
             text, self.garbled = "I would rather not.", self.garbled - 1
-        usage = lm15.Usage(input_tokens=answering.PROMPT_TOKENS, output_tokens=answering.COMPLETION_TOKENS)
-        message = lm15.Message.assistant(text)
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+        return respond(request, text, answering.USAGE)
 
 
 @pytest.fixture

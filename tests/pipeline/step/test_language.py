@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import save_program
-from pipeline.agent.domain import step_domain
+from pipeline.agent.domain import language_domain
 from pipeline.base.config import RunConfig
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
@@ -38,7 +38,7 @@ def test_it_is_a_language_of_the_seam() -> None:
 def test_keys_are_as_they_were() -> None:
     """By which programs are grouped, and counted as distinct."""
     programs = [*ANSWERS, *(path.read_text() for path in sorted((DATA / "oracles").rglob("*.step")))]
-    group = step_domain().grouping_key
+    group = language_domain(None).grouping_key
     assert group is not None
     assert digest(*(group({"impl": text}) for text in programs)) == "bc0a04885c307d84"
     assert [STEP.key(None, text) for text in programs] == [group({"impl": text}) for text in programs]

@@ -187,32 +187,35 @@ def codes(folder: Path, **fields: str) -> list[str]:
     return [each.code for each in loaded(folder, TASK.format(**{**GOOD, **fields}))]
 
 
-def test_a_stream_dim_of_one_size_is_named(tmp_path: Path) -> None:
-    """Each of them."""
-    assert codes(tmp_path, more="sizes: {N: 3}") == ["fixed-dim"]
-    assert codes(tmp_path, more="sizes: {N: [3, 3], M: [2, 2]}") == ["fixed-dim", "fixed-dim"]
+SOFTMAX = 'data_gen: "torch.softmax(torch.randn(shape), -1)", assumes: [sums_to_1, positive]'
+SIGMOID = 'data_gen: "torch.sigmoid(torch.randn(shape))"'
+WEIGHTS = {"reference": "-input_data['E0'] * input_data['W'][:, None]"}
+PARAMETER = "parameters: [{{name: W, dtype: fp32, dims: [M], data_gen: {}}}]"
+CODES: list[tuple[dict[str, str], list[str]]] = [
+    ({"more": "sizes: {N: 3}"}, ["fixed-dim"]),
+    ({"more": "sizes: {N: [3, 3], M: [2, 2]}"}, ["fixed-dim", "fixed-dim"]),
+    ({"apply": "return [input[0] > 0]"}, ["bool-function"]),
+    ({"apply": "x = torch.isnan(input[0])\\nreturn [x]"}, ["bool-function"]),
+    ({"apply": "return [(input[0] > 0).to(input[0].dtype)]"}, []),
+    ({"apply": "return [input[0] * (input[0] > 0)]"}, []),
+    ({"input": "data_gen: torch.randn, assumes: [positive]"}, ["assumption"]),
+    ({"input": "data_gen: torch.rand, assumes: [nonnegative]"}, []),
+    ({"input": SOFTMAX}, []),
+    # A program without the function that multiplies by it passes; with random weights, it does not.
+    ({**WEIGHTS, "more": PARAMETER.format("torch.ones")}, ["constant-input"]),
+    ({**WEIGHTS, "more": PARAMETER.format("torch.rand")}, []),
+    *(({"input": f"data_gen: {data}"}, []) for data in ("binary", "ids(2)", "one_hot", "sorted(torch.rand)")),
+    # Numbers of an expression whose range nothing tells; whole numbers, and what `assumes` describes, are fine.
+    ({"input": SIGMOID}, ["unstressed-input"]),
+    ({"input": f"{SIGMOID}, assumes: [positive]"}, []),
+    ({"input": 'data_gen: "torch.randint(0, 9, shape)"'}, []),
+    ({"input": 'data_gen: "2 * torch.randn(shape)"'}, []),
+]
 
 
-@pytest.mark.parametrize(
-    ("apply", "doubted"),
-    [
-        ("return [input[0] > 0]", True),
-        ("x = torch.isnan(input[0])\\n    return [x]", True),
-        ("return [(input[0] > 0).to(input[0].dtype)]", False),
-        ("return [input[0] * (input[0] > 0)]", False),
-    ],
-)
-def test_a_function_that_returns_a_bool_is_named(apply: str, doubted: bool, tmp_path: Path) -> None:
-    """Not one that computes with it."""
-    assert codes(tmp_path, apply=apply.replace("    ", "")) == ["bool-function"] * doubted
-
-
-def test_an_assumption_that_the_data_breaks_is_named(tmp_path: Path) -> None:
-    """And not one that it keeps."""
-    assert codes(tmp_path, input="data_gen: torch.randn, assumes: [positive]") == ["assumption"]
-    assert codes(tmp_path, input="data_gen: torch.rand, assumes: [nonnegative]") == []
-    summed = 'data_gen: "torch.softmax(torch.randn(shape), -1)", assumes: [sums_to_1, positive]'
-    assert codes(tmp_path, input=summed) == []
+@pytest.mark.parametrize(("fields", "expected"), CODES)
+def test_what_is_doubtful_is_named_by_its_code(fields: dict[str, str], expected: list[str], tmp_path: Path) -> None:
+    assert codes(tmp_path, **fields) == expected
 
 
 def test_a_function_that_declares_a_bool_is_not_named(tmp_path: Path) -> None:
@@ -244,29 +247,6 @@ def test_constant_data_that_no_reference_reads_is_not_named(tmp_path: Path) -> N
     """A program may count with it."""
     ones = ", {name: E1, dtype: fp32, dims: [N, M], data_gen: torch.ones}]"
     assert loaded(tmp_path, TASK.format(**GOOD).replace("}]\nfns", f"}}{ones}\nfns")) == []
-
-
-def test_a_constant_parameter_is_named(tmp_path: Path) -> None:
-    """A program without the function that multiplies by it passes; with random weights, it does not."""
-    more = "parameters: [{{name: W, dtype: fp32, dims: [M], data_gen: {}}}]"
-    reference = "-input_data['E0'] * input_data['W'][:, None]"
-    assert codes(tmp_path, more=more.format("torch.ones"), reference=reference) == ["constant-input"]
-    assert codes(tmp_path, more=more.format("torch.rand"), reference=reference) == []
-
-
-@pytest.mark.parametrize("data", ["binary", "ids(2)", "one_hot", "sorted(torch.rand)"])
-def test_data_of_few_values_is_not_named(data: str, tmp_path: Path) -> None:
-    """It varies."""
-    assert codes(tmp_path, input=f"data_gen: {data}") == []
-
-
-def test_data_that_is_not_stressed_is_named(tmp_path: Path) -> None:
-    """Numbers of an expression whose range nothing tells; whole numbers, and what `assumes` describes, are fine."""
-    sigmoid = 'data_gen: "torch.sigmoid(torch.randn(shape))"'
-    assert codes(tmp_path, input=sigmoid) == ["unstressed-input"]
-    assert codes(tmp_path, input=f"{sigmoid}, assumes: [positive]") == []
-    assert codes(tmp_path, input='data_gen: "torch.randint(0, 9, shape)"') == []
-    assert codes(tmp_path, input='data_gen: "2 * torch.randn(shape)"') == []
 
 
 OF_FUNCTION = """

@@ -1,25 +1,40 @@
-"""The simulator computes what programs mean on tokens: random ones, and the reference program of every task."""
+"""The simulator computes what programs mean on tokens: random ones, and the reference program of every task.
 
+Programs on tokens mean what the paper and the language's table say, and the simulator computes just that.
+
+Streams are written as they render; expected ones are worked by hand.
+"""
+
+import re
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 import pytest
+import sympy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from step_runtime import Verifier, loads_task, verify
-from step_runtime.base.types import Buffer, Multihot, STuple
+from step_runtime import primitives as p
+from step_runtime.base.errors import RunError
+from step_runtime.base.functions import Fn
+from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple
 from step_runtime.execution.applier import Applier
 from step_runtime.language.parser import parse
 from step_runtime.primitives import PRIMITIVES
+from step_runtime.program.graph import Node, Program
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import simulate
 from tests.support import oracles
 from tests.support.agreement import compare, disagreement
+from tests.support.paths import PROJECT
 from tests.support.random_programs import Case, random_case
 from tests.support.small_tasks import of_scalars
+from tests.support.tokens import Stop, Tokens, Value, decode, encode, join, render, run_tokens, split, trace_tokens
 from tests.support.truth import computes
 
 CASES = st.randoms(use_true_random=False).map(random_case)
@@ -155,3 +170,246 @@ def test_an_error_in_a_part_has_its_own_place(monkeypatch: pytest.MonkeyPatch) -
     text = "a = step.Map(fn=fn_bad).apply(E0)\nreturn step.Accum(fn=fn_g, b=1).apply(a)"
     (found,) = verify(TASK, text).diagnostics
     assert found.code == "task-function" and found.span is not None and found.span.line == 1
+
+
+FP32 = Scalar("float")
+
+
+class Double(Fn):
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [2 * args[0][0]]
+
+
+class Add(Fn):
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [sum(args[0]) + sum(args[1])]  # type: ignore[list-item]
+
+    def getInit(self) -> Sequence[Tensor]:
+        return [torch.tensor(0.0)]
+
+
+class Pair(Fn):
+    """Keeps the running sum and the last element."""
+
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [args[0][0] + args[1][0], args[1][0]]
+
+    def getInit(self) -> Sequence[Tensor]:
+        return [torch.tensor(0.0), torch.tensor(-1.0)]
+
+
+class Product(Fn):
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [args[0][0] * args[0][1]]
+
+
+DOUBLE, ADD = Double("double", FP32, FP32), Add("add", FP32, FP32)
+PAIR = Pair("pair", FP32, STuple((FP32, FP32)))
+PRODUCT = Product("product", STuple((FP32, FP32)), FP32)
+
+
+EMPTY = sympy.Symbol("routed.9")
+SIZES = {"routed.9": 0}
+"""Only a routed dim may be empty."""
+
+
+def numbers(text: str) -> Value:
+    """The digits of a text as one tensor, its dims as it nests: "12 34" is [[1, 2], [3, 4]]."""
+    rows = [[float(digit) for digit in row] for row in text.split()]
+    return (torch.tensor(rows[0] if len(rows) == 1 else rows, dtype=torch.float64),)
+
+
+def stream(data: Value, dtype: DType = FP32, depth: int = 0) -> tuple[StreamType, Value]:
+    """A stream of what is left of the data's dims outside its elements, which have `depth`."""
+    shape = data[0].shape[: data[0].dim() - depth]
+    return StreamType(dtype, tuple(sympy.Integer(size) if size else EMPTY for size in reversed(shape))), data
+
+
+def applied(op: p.Primitive, *streams: tuple[StreamType, Value]) -> list[str]:
+    """The results of one primitive as they render."""
+    names = tuple(f"I{number}" for number in range(len(streams)))
+    types = [kind for kind, _ in streams]
+    results = op.infer(types, p.Rules(SIZES))
+    inputs = tuple(range(len(streams)))
+    outputs = tuple(range(len(streams), len(streams) + len(results)))
+    program = Program(names, (Node(op, inputs, outputs),), outputs)
+    data = {name: value for name, (_, value) in zip(names, streams, strict=True)}
+    return [render(tokens) for tokens in trace_tokens(program, [*types, *results], data, dict(SIZES))[len(streams) :]]
+
+
+ROW = stream(numbers("123"))
+"""1, 2, 3"""
+MATRIX = stream(numbers("12 34"))
+"""1, 2, S1, 3, 4, S1"""
+CUBE = stream((torch.arange(1.0, 9.0, dtype=torch.float64).reshape(2, 2, 2),))
+"""1, 2, S1, 3, 4, S2, 5, 6, S1, 7, 8, S2"""
+PLANE = stream((torch.arange(1.0, 5.0, dtype=torch.float64).reshape(1, 2, 2),))
+"""1, 2, S1, 3, 4, S2"""
+EMPTY_ROW = stream((torch.zeros(1, 0, dtype=torch.float64),))
+"""S1: one row without elements"""
+NO_ROW = stream((torch.zeros(0, 2, dtype=torch.float64),))
+"""Nothing at all: rows of two, of which there are none."""
+NO_ROW_IN_ONE = stream((torch.zeros(1, 0, 2, dtype=torch.float64),))
+"""S2: one plane without rows"""
+EMPTY_ROW_IN_ONE = stream((torch.zeros(1, 1, 0, dtype=torch.float64),))
+"""S1, S2: one plane of one row without elements"""
+
+
+def hot(*bits: str) -> tuple[StreamType, Value]:
+    """An index: one multihot for each text of bits."""
+    rows = torch.tensor([[float(bit) for bit in text] for text in bits], dtype=torch.float64)
+    return stream((rows,), Multihot("float", len(bits[0])), 1)
+
+
+@pytest.mark.parametrize(
+    ("op", "streams", "expected"),
+    [
+        (p.Map(DOUBLE), [MATRIX], ["2, 4, S1, 6, 8, S1"]),
+        (p.Map(PRODUCT), [MATRIX, MATRIX], ["1, 4, S1, 9, 16, S1"]),
+        (p.Zip(), [MATRIX, MATRIX], ["(1, 1), (2, 2), S1, (3, 3), (4, 4), S1"]),
+        (p.Accum(ADD, 1), [MATRIX], ["3, 7"]),
+        (p.Accum(ADD, 1), [PLANE], ["3, 7, S1"]),
+        (p.Accum(ADD, 1), [CUBE], ["3, 7, S1, 11, 15, S1"]),
+        (p.Accum(ADD, 2), [CUBE], ["10, 26"]),
+        (p.Accum(PAIR, 1), [MATRIX], ["(3, 2), (7, 4)"]),
+        (p.Accum(ADD, 1), [EMPTY_ROW], ["0"]),
+        (p.Accum(ADD, 1), [NO_ROW], [""]),
+        (p.Accum(ADD, 1), [NO_ROW_IN_ONE], ["S1"]),
+        (p.Accum(ADD, 1), [EMPTY_ROW_IN_ONE], ["0, S1"]),
+        (p.Accum(ADD, 2), [NO_ROW_IN_ONE], ["0"]),
+        (p.Scan(ADD, 1), [MATRIX], ["1, 3, S1, 3, 7, S1"]),
+        (p.Scan(ADD, 1), [PLANE], ["1, 3, S1, 3, 7, S2"]),
+        (p.Scan(ADD, 2), [CUBE], ["1, 3, S1, 6, 10, S2, 5, 11, S1, 18, 26, S2"]),
+        (p.Scan(ADD, 1), [EMPTY_ROW_IN_ONE], ["S1, S2"]),
+        (p.Promote(0), [ROW], ["1, S1, 2, S1, 3, S1"]),
+        (p.Promote(1), [ROW], ["1, 2, 3, S1"]),
+        (p.Promote(0), [MATRIX], ["1, S1, 2, S2, 3, S1, 4, S2"]),
+        (p.Promote(1), [MATRIX], ["1, 2, S2, 3, 4, S2"]),
+        (p.Promote(2), [MATRIX], ["1, 2, S1, 3, 4, S2"]),
+        (p.Promote(1), [EMPTY_ROW], ["S1, S2"]),
+        (p.Promote(2), [NO_ROW], ["S2"]),
+        (p.Promote(0), [EMPTY_ROW], ["S2"]),
+        (p.Flatten((1,)), [MATRIX], ["1, 2, 3, 4"]),
+        (p.Flatten((1,)), [CUBE], ["1, 2, 3, 4, S1, 5, 6, 7, 8, S1"]),
+        (p.Flatten((2,)), [CUBE], ["1, 2, S1, 3, 4, S1, 5, 6, S1, 7, 8, S1"]),
+        (p.Flatten((1, 2)), [CUBE], ["1, 2, 3, 4, 5, 6, 7, 8"]),
+        (p.Flatten((1,)), [NO_ROW_IN_ONE], ["S1"]),
+        (p.Reshape((0,), sympy.Integer(2)), [CUBE], ["1, 2, S2, 3, 4, S3, 5, 6, S2, 7, 8, S3"]),
+        (p.Reshape((0,), sympy.Integer(1)), [ROW], ["1, S1, 2, S1, 3, S1"]),
+        (p.Reshape((1,), sympy.Integer(2)), [MATRIX], ["1, 2, S1, 3, 4, S2"]),
+        (p.Reshape((0, 1), sympy.Integer(2)), [MATRIX], ["1, 2, S2, 3, 4, S3"]),
+        (p.Repeat(sympy.Integer(2)), [ROW], ["1, 1, S1, 2, 2, S1, 3, 3, S1"]),
+        (p.Repeat(sympy.Integer(1)), [MATRIX], ["1, S1, 2, S2, 3, S1, 4, S2"]),
+        (p.Repeat(sympy.Integer(2)), [NO_ROW_IN_ONE], ["S3"]),
+        (p.RepeatRef(), [stream(numbers("89")), MATRIX], ["8, 8, S1, 9, 9, S1"]),
+        (p.RepeatRef(), [MATRIX, CUBE], ["1, 1, S1, 2, 2, S2, 3, 3, S1, 4, 4, S2"]),
+        (p.RepeatRef(), [stream(numbers("8")), EMPTY_ROW], ["S1"]),
+        (p.Bufferize(1), [MATRIX], ["[1, 2], [3, 4]"]),
+        (p.Bufferize(1), [PLANE], ["[1, 2], [3, 4], S1"]),
+        (p.Bufferize(2), [PLANE], ["[[1, 2], [3, 4]]"]),
+        (p.Bufferize(1), [EMPTY_ROW], ["[]"]),
+        (p.Copy(), [MATRIX], ["1, 2, S1, 3, 4, S1", "1, 2, S1, 3, 4, S1"]),
+        (p.Identity(), [EMPTY_ROW_IN_ONE], ["S1, S2"]),
+        (p.Partition(sympy.Integer(2)), [ROW, hot("10", "01", "10")], ["1, 3", "2"]),
+        (p.Partition(sympy.Integer(2)), [ROW, hot("11", "00", "10")], ["1, 3", "1"]),
+        (p.Partition(sympy.Integer(3)), [ROW, hot("100", "100", "001")], ["1, 2", "", "3"]),
+        (p.Partition(sympy.Integer(2)), [MATRIX, hot("01", "11")], ["3, 4, S1", "1, 2, S1, 3, 4, S1"]),
+        (p.Partition(sympy.Integer(2)), [CUBE, hot("01", "00")], ["", "1, 2, S1, 3, 4, S2"]),
+        (p.Merge(ADD), [stream(numbers("13")), stream(numbers("2")), hot("10", "01", "10")], ["1, 2, 3"]),
+        (p.Merge(ADD), [stream(numbers("12")), stream(numbers("57")), hot("11", "00", "10", "01")], ["6, 0, 2, 7"]),
+        (p.Merge(ADD), [MATRIX, stream((torch.zeros(0, 2),)), hot("10", "00", "10")], ["1, 2, S1, 0, 0, S1, 3, 4, S1"]),
+    ],
+)  # fmt: skip
+def test_primitive_on_tokens(op: p.Primitive, streams: list[tuple[StreamType, Value]], expected: list[str]) -> None:
+    """Every primitive turns these tokens into those, worked by hand, empty dims included."""
+    assert applied(op, *streams) == expected
+
+
+def test_streamify_gives_a_buffers_elements_and_closes_its_dims() -> None:
+    matrices = stream((torch.arange(1.0, 9.0).reshape(2, 2, 2),), Buffer(FP32, [2, 2]), 2)
+    assert applied(p.Streamify(), matrices) == ["1, 2, S1, 3, 4, S2, 5, 6, S1, 7, 8, S2"]
+    empty = stream((torch.zeros(1, 0, 2),), Buffer(FP32, [2, EMPTY]), 2)
+    assert applied(p.Streamify(), empty) == ["S2"]
+
+
+def test_buffer_of_multihots_keeps_them_whole() -> None:
+    index = stream((torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]),), Multihot("float", 2), 1)
+    assert applied(p.Bufferize(1), index) == ["[[1, 0], [0, 1]]"]
+    assert applied(p.Repeat(sympy.Integer(2)), hot("10")) == ["[1, 0], [1, 0], S1"]
+    buffers = stream((torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]),), Buffer(Multihot("float", 2), [2]), 2)
+    assert applied(p.Streamify(), buffers) == ["[1, 0], [0, 1], S1"]
+    promoted = StreamType(buffers[0].dtype, (*buffers[0].shape, sympy.Integer(1)))
+    assert applied(p.Flatten((1,)), (promoted, (buffers[1][0].unsqueeze(0),))) == ["[[1, 0], [0, 1]]"]
+
+
+def test_merge_folds_streams_in_ascending_order() -> None:
+    """The state after expert 0 is what expert 1 is folded into: the pair keeps the last element."""
+    assert applied(p.Merge(PAIR), stream(numbers("1")), stream(numbers("2")), hot("11")) == ["(3, 2)"]
+
+
+@pytest.mark.parametrize(
+    ("streams", "quoted"),
+    [
+        ([stream(numbers("1")), stream(numbers("2")), hot("10", "10")], "stream 0 runs short"),
+        ([stream(numbers("12")), stream(numbers("2")), hot("10", "01")], "stream 0 has slices left"),
+    ],
+)
+def test_merge_needs_as_many_slices_as_the_index_takes(streams: list[tuple[StreamType, Value]], quoted: str) -> None:
+    with pytest.raises(RunError, match=quoted):
+        applied(p.Merge(ADD), *streams)
+
+
+def test_routed_streams_of_no_row_and_of_an_empty_row_differ_all_the_way() -> None:
+    """Rows of 2 of which none came, summed row by row, give nothing; summed to one number they give the start."""
+    one = (sympy.Integer(1),)
+    kind, data = NO_ROW
+    for b, summed, expected in (
+        (1, StreamType(FP32, (*kind.shape[1:], *one)), [[]]),
+        (2, StreamType(FP32, one), [0.0]),
+    ):
+        types = [kind, StreamType(FP32, (*kind.shape, *one)), summed]
+        program = Program(("I",), (Node(p.Promote(2), (0,), (1,)), Node(p.Accum(ADD, b), (1,), (2,))), (2,))
+        assert run_tokens(program, types, {"I": data}, SIZES)[0][0].tolist() == expected
+
+
+def test_oracle_on_tokens_shares_no_execution_code() -> None:
+    """It reads graphs, types and shapes; neither the batched execution nor the primitives' own is in reach."""
+    sources = [path.read_text() for path in (PROJECT / "tests/support/tokens").glob("*.py")]
+    imported = {name for text in sources for name in re.findall(r"^from step_runtime(\S*) import", text, re.MULTILINE)}
+    assert imported == {"", ".base.errors", ".base.functions", ".base.shapes", ".base.types", ".program.graph"}
+    assert not any(re.search(r"\.run\(|Frame|Applier", text) for text in sources)
+
+
+# --- spellings ---
+
+
+@pytest.mark.parametrize(
+    ("shape", "written", "spelled"),
+    [
+        ((2,), "·, ·", "·, ·, S1"), ((2, 1), "·, S1, ·, S1", "·, S1, ·, S1, S2"),
+        ((1, 2, 1), "·, S1, ·, S2", "·, S1, ·, S1, S2, S3"), ((1, 1, 1, 1), "·, S3", "·, S1, S2, S3, S4"),
+        ((0,), "", "S1"), ((1, 0), "S1", "S1, S2"), ((0, 1), "", "S2"), ((1, 0, 1), "S2", "S2, S3"),
+        ((1, 1, 0), "S1, S2", "S1, S2, S3"), ((1, 2, 0), "S1, S1, S2", "S1, S1, S2, S3"),
+        ((2, 1, 0), "S1, S2, S1, S2", "S1, S2, S1, S2, S3"),
+    ],
+)  # fmt: skip
+def test_one_stop_closes_all_dims_up_to_its_level(shape: tuple[int, ...], written: str, spelled: str) -> None:
+    """Dims (outermost first) of every kind have a spelling of their own, and `split` and `join` go both ways."""
+    tokens = encode((torch.ones(shape, dtype=torch.float64),), len(shape) - 1)
+    assert _dotted(tokens) == written
+    assert _dotted(list(split(tokens, len(shape) - 1))) == spelled
+    assert join(split(tokens, len(shape) - 1)) == tokens
+
+
+def _dotted(tokens: Tokens) -> str:
+    return ", ".join(str(token) if isinstance(token, Stop) else "·" for token in tokens)
+
+
+def test_rendering_shows_buffers_in_brackets_and_tuples_in_parentheses() -> None:
+    data = (torch.tensor([1.0, 2.5]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert render(encode(data, 0)) == "(1, [1, 2]), (2.5, [3, 4])"
+
+
+def test_decode_refuses_tokens_of_another_shape() -> None:
+    with pytest.raises(ValueError, match=re.escape("should read 0, 0, S1, 0, 0, S1, and reads 1, 2, 3")):
+        decode(encode(ROW[1], 0), MATRIX[0], {})

@@ -5,13 +5,17 @@ innermost, and the last token closes the outermost. A value is what an item of t
 dim index `i` ends with `Si`, so that a value may be read as `S0`.
 """
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
+from step_runtime import primitives as p
 from step_runtime.base.errors import RunError, quantity
 from step_runtime.base.functions import Fn
-from tests.support.tokens.sequence import FLOAT, Stop, Token, Tokens, Value, level_of, nest
+from step_runtime.base.shapes import Sizes, evaluate, torch_shape
+from step_runtime.base.types import Buffer, StreamType, components_of
+from tests.support.tokens.sequence import FLOAT, Stop, Token, Tokens, Value, gather, level_of, nest
 
 
 class Misaligned(RunError):
@@ -217,3 +221,72 @@ def _folded(fn: Fn, state: Token, token: Token) -> Token:
 def chosen(mark: Value) -> list[int]:
     """The numbers of the streams whose bit is 1, ascending."""
     return [number for number, bit in enumerate(mark[0].tolist()) if bit]
+
+
+def transformed(
+    op: p.Primitive,
+    streams: list[Iterator[Token]],
+    ins: Sequence[StreamType],
+    outs: Sequence[StreamType],
+    sizes: dict[str, int],
+) -> Sequence[Iterable[Token]]:
+    """A primitive's results on spelled-out streams; `sizes` gains those of the dims that the data decides."""
+    match op:
+        case p.Copy():
+            tokens = list(streams[0])
+            return [tokens, tokens]
+        case p.Partition():
+            return _partition(streams, ins, outs, sizes)
+        case p.Merge(fn=fn):
+            *data, index = streams
+            blank = list(nest((torch.zeros(torch_shape(ins[0].shape[:-1], sizes)),), ins[0].rank))
+            return [merge(fn, blank, data, index)]
+        case p.Map(fn=fn):
+            return [map_values(fn, functools.reduce(zip_streams, streams))]
+        case p.Zip():
+            return [zip_streams(*streams)]
+        case p.Accum(fn=fn, b=b):
+            return [accum(fn, b, streams[0])]
+        case p.Scan(fn=fn, b=b):
+            return [scan(fn, b, streams[0])]
+        case p.RepeatRef():
+            return [repeat_ref(*streams)]
+    return [_reshaped(op, streams[0], ins[0], sizes)]
+
+
+def _reshaped(op: p.Primitive, stream: Iterable[Token], kind: StreamType, sizes: Sizes) -> Iterable[Token]:
+    match op:
+        case p.Identity():
+            return stream
+        case p.Promote(b=b):
+            return promote(b, stream)
+        case p.Flatten(L=dims):
+            return flatten(dims[0], dims[-1], stream)
+        case p.Reshape(L=dims, S=size):
+            # From the outermost on, so that the indices of those left stay as they are.
+            for index in sorted(dims, reverse=True):
+                stream = reshape(index, evaluate(size, sizes), stream)
+            return stream
+        case p.Repeat(n=n):
+            return repeat(evaluate(n, sizes), stream)
+        case p.Bufferize(a=a):
+            return _bufferize(a, stream, kind, sizes)
+        case p.Streamify():
+            return streamify(len(kind.dtype.dims) if isinstance(kind.dtype, Buffer) else 0, stream)
+    raise ValueError(f"no meaning is known for {op.name}")
+
+
+def _bufferize(a: int, stream: Iterable[Token], kind: StreamType, sizes: Sizes) -> Iterator[Token]:
+    shape = torch_shape(kind.shape[:a], sizes)
+    for item in buffers(a, stream):
+        yield item if isinstance(item, Stop) else gather(item, shape, components_of(kind.dtype), sizes)
+
+
+def _partition(
+    streams: list[Iterator[Token]], ins: Sequence[StreamType], outs: Sequence[StreamType], sizes: dict[str, int]
+) -> list[Tokens]:
+    rank = ins[0].rank - ins[1].rank
+    results = partition(rank, len(outs), *streams)
+    for result, out in zip(results, outs, strict=True):
+        sizes[str(out.shape[-1])] = len(list(slices(rank, result))) - 1
+    return results
