@@ -301,12 +301,15 @@ class Arm:
         shown: The arm of demonstrations in the LM's prompt; None: no LM.
         prior: The pool of solved tasks that teach the grammar of lines; None: no grammar.
         halving: What each refused sample of a task multiplies the LM's weight with.
+        product: Whether the two choose as in `signatures.lines`: the LM's line is kept with a chance of 2^-(its bits -
+            the least), up to four times, and each refused sample halves the chance that the LM is asked.
         again: The share of samples that admit a repeat, of which the assay has one.
     """
 
     shown: str | None = None
     prior: str | None = None
     halving: float = 1.0
+    product: bool = False
     again: float = 0.5
 
 
@@ -323,15 +326,14 @@ ARMS = {
     "LM, two of other groups or sets, however relevant": Arm("groups any"),
     "LM, two of all others": Arm("others"),
     "LM, hardest three": Arm("hardest"),
-    "LM x grammar, nothing": Arm("nothing", "nothing"),
-    "LM x grammar, other groups or sets": Arm("groups", "groups"),
-    "LM x grammar, all others": Arm("others", "others"),
     "LM halved, nothing": Arm("nothing", halving=0.5),
-    "LM halved, two of other groups or sets": Arm("groups", halving=0.5),
-    "LM halved x grammar, nothing": Arm("nothing", "nothing", 0.5),
+    "LM x grammar, other groups or sets": Arm("groups", "groups"),
     "LM halved x grammar, other groups or sets": Arm("groups", "groups", 0.5),
     "LM halved x grammar, all others": Arm("others", "others", 0.5),
-    "LM halved x grammar, all others, no repeats": Arm("others", "others", 0.5, 0.0),
+    "product, nothing": Arm("nothing", "nothing", 0.5, product=True),
+    "product, other groups or sets": Arm("groups", "groups", 0.5, product=True),
+    "product, all others": Arm("others", "others", 0.5, product=True),
+    "product, all others, no repeats": Arm("others", "others", 0.5, product=True, again=0.0),
 }
 TEMPERATURE = 0.7
 SAMPLES = (1, 2, 4, 8)
@@ -391,9 +393,23 @@ class Assay:
             if arm.shown is None:
                 return own
             table = self._scores[name, self._shown(name, arm), row["text"]]
+            if arm.product:
+                return [log(each) for each in drawn([table[line] / TEMPERATURE for line in lines], own, weight)]
             return [bits + weight / TEMPERATURE * table[line] for bits, line in zip(own, lines, strict=True)]
 
         return chance(self.rows[name, repeats], weigh)
+
+
+def drawn(scores: Sequence[float], own: Sequence[float], trust: float, most: int = 4) -> list[float]:
+    """The chances of lines that an LM draws, asked up to `most` times with a chance of `trust`, and else a grammar."""
+    says, kept = ([exp(each - max(values)) for each in values] for values in (scores, own))
+    says, grammar = [each / sum(says) for each in says], [each / sum(kept) for each in kept]
+    accepted = sum(one * other for one, other in zip(says, kept, strict=True))
+    never = (1 - accepted) ** most
+    return [
+        trust * (says[i] * kept[i] * (1 - never) / accepted + never * grammar[i]) + (1 - trust) * grammar[i] + 1e-12
+        for i in range(len(scores))
+    ]
 
 
 def solved(chances: Sequence[float], samples: int) -> float:
