@@ -15,8 +15,7 @@ from pathlib import Path
 
 from benchmarks.proposing import tasks_in
 from pipeline.base.files import write_text
-from pipeline.splitting.outcomes import SplitOutcome
-from pipeline.splitting.split_search import split_all
+from pipeline.splitting.split_search import SplitOutcome, split_all
 from pipeline.synthesis import SearchBudget
 from pipeline.verification.pool import LocalWorkers
 from step_runtime.language.parser import parse

@@ -28,7 +28,7 @@ from step_runtime.tasks.task import Task
 SAMPLES = 64
 TEMPERATURE = 0.7
 _FOLDERS = ("tasks", "tasks-extra", "tasks-modern", "tasks-formats", "tasks-field", "tasks-layers")
-_SEARCH = ("task", "search", "seconds", "wall", "candidates", "distinct values", "primitives")
+_SEARCH = ("task", "search", "seconds", "wall", "candidates", "primitives")
 _EMBEDDED = ("embedded: answers", "seconds")
 
 
@@ -57,7 +57,6 @@ def row(task: Task, outcome: SearchOutcome, answers: Sequence[tuple[int | None, 
         f"{outcome.processor:.1f}",
         f"{outcome.seconds:.1f}",
         f"{outcome.candidates:,}",
-        f"{outcome.distinct:,}",
         str(outcome.length or ""),
     ]
     if answers:

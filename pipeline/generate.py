@@ -9,7 +9,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
+from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective, When
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, require, start
 from pipeline.base.files import writable_folder
@@ -17,7 +17,6 @@ from pipeline.base.languages import step_only
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
 from pipeline.cli.options import Json, Parser, output_option
-from pipeline.splitting.plan import When
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.generate"
@@ -65,7 +64,7 @@ class SearchConfig(Config):
     max_candidates: Count | None = SYNTHESIS.option(
         None,
         "maximum number of streams computed per task; unless time runs out, the same number gives the same result"
-        " on any machine (default: 4 million)",
+        " on any machine (default: 1 million)",
         "N",
     )
     max_minutes: Positive | None = option(None, "of processor time per task (default: 2)", "X")

@@ -13,7 +13,7 @@ from pipeline.base.text import counted
 from pipeline.record.task_table import failed_at
 from pipeline.reporting.failures import Failure, nearest_failures
 from pipeline.reporting.pass_rates import answer_text
-from pipeline.splitting.outcomes import SplitOutcome
+from pipeline.splitting.split_search import SplitOutcome
 from pipeline.synthesis.search_budget import SearchOutcome
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
@@ -68,6 +68,8 @@ def advise(
 
 def _searched(search: SearchOutcome | None, split: SplitOutcome | None) -> Iterator[str]:
     """What a search of the parts, or else of the whole, did not reach first."""
+    if split is not None and split.slow:
+        yield f"{'; '.join(split.slow)}: a search calls functions thousands of times, so make these faster"
     if split is not None and split.obstacle:
         yield (
             f"the search by parts found no program of {split.obstacle}. If the functions should compute it, check their"

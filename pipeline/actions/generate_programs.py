@@ -14,7 +14,7 @@ from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import sample_until_solved
 from pipeline.actions.solutions import Found, Solution, Solutions
-from pipeline.base.choices import SEARCH, Objective, ProposerKind, is_embedded
+from pipeline.base.choices import SEARCH, Objective, ProposerKind, When, is_embedded
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
 from pipeline.base.text import counted
@@ -22,9 +22,7 @@ from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program, trusted
-from pipeline.splitting.outcomes import SplitOutcome
-from pipeline.splitting.plan import When, search_seconds
-from pipeline.splitting.split_search import split_all
+from pipeline.splitting.split_search import SplitOutcome, split_all
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.synthesis.search_budget import SEVERAL
@@ -35,10 +33,12 @@ from step_runtime.base.errors import TaskError
 
 MINUTES = 2.0
 """Of processor time for one task, unless another limit is given."""
-CANDIDATES = 4_000_000
+CANDIDATES = 1_000_000
 """Streams that searches compute for one task, unless another limit is given."""
 LM_SHARE = 0.25
 """The most of a task's time for the LM, where a search follows."""
+WHOLE_SECONDS = 60.0
+"""How long a task is searched as a whole, at most, before it is split."""
 CLEAN_SECONDS = 20.0
 """How long a task is searched for a program without findings, at most, where the one found has some."""
 UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
@@ -160,7 +160,7 @@ class Generation:
         if self.searching is None:
             return
         left, cheaper = self.searching.minutes * (60 if session is None else 60 * (1 - LM_SHARE)), solutions.figure
-        whole = search_seconds(self.searching.split, left)
+        whole = {"first": 0.0, "never": left, "late": min(WHOLE_SECONDS, left / 2)}[self.searching.split]
         if whole:
             takes = (lambda result: True) if cheaper else is_open
             yield Solver(takes, partial(self._search, self._budget(whole), workers))

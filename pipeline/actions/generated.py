@@ -163,6 +163,10 @@ def _lines(task: Task, run: Generation, files: Sequence[Path]) -> Iterator[str]:
         yield f"  search: {result.search.headline}"
     if result.split is not None:
         yield f"  splitting: {result.split.headline}"
+        if result.split.reached is not None:
+            reached, program = result.split.reached
+            yield f"  as far as `{reached}`, the last value made:"
+            yield from (f"    {line}" for line in program.strip().splitlines())
     if (advice := _advice(task, run, result)) is not None:
         yield from advice.lines()
     yield from failures.shown(MAX_FAILURES if run.searching is None else 1)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pipeline.splitting.cuts import ONE, Axes, ReferenceCuts, canonical_axes, permutation, statements_of
-from pipeline.splitting.subtasks import typed, whole_dims
+from pipeline.splitting.subtasks import typed
 from pipeline.synthesis.coercions import find_coercions
 from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.parallel_search import SearchPool
@@ -124,7 +124,7 @@ class _Composer:
             outputs = tuple(typed(spec, self._task) for spec in part.task.outputs)
         except ValueError as error:
             raise JointError(name, f"its streams have dims that the whole lacks: {error}") from None
-        scope = replace(self._scope, inputs=types, outputs=outputs, dims={**self._scope.dims, **whole_dims(self._task)})
+        scope = replace(self._scope, inputs=types, outputs=outputs)
         program, wrong = parse(part.program, scope)
         if wrong:
             raise JointError(name, f"its program can't be read among the whole's names: {wrong[0].message}")

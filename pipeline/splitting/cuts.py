@@ -74,6 +74,7 @@ class ReferenceCuts:
         executed: What each statement executes, at each set of sizes.
         functions: What each function executes on an element, at each set of sizes.
         refused: Why values that the reference names are no cuts, in words, by place.
+        slow: Functions that take long, in words.
         expanded: Whether calls of attention are written out.
     """
 
@@ -83,6 +84,7 @@ class ReferenceCuts:
     executed: tuple[tuple[Executed, ...], ...]
     functions: tuple[Mapping[str, Executed], ...]
     refused: Mapping[Place, str]
+    slow: tuple[str, ...] = ()
     expanded: bool = False
 
 
@@ -94,28 +96,13 @@ def find_cuts(name: str, content: str) -> ReferenceCuts:
         TaskCodeError: The reference fails.
     """
     task = loads_task(content, name)
-    expanded = statements_of(task, expanded=True)
-    if len(expanded) > len(statements_of(task)) and _computes(task, expanded):
-        return replace(_Finder(task, expanded).found(), expanded=True)
-    return _Finder(task, statements_of(task)).found()
-
-
-def _computes(task: Task, statements: Sequence[Statement]) -> bool:
-    """Whether statements give a task's outputs."""
-    results = [(number, str(each.target)) for number, each in enumerate(statements) if each.output is not None]
-    for instance in instances(task):
-        instance.sample_inputs(0)
-        wanted = [part for parts in instance.reference() for part in parts]
-        instance.sample_inputs(0)
+    plain, expanded = statements_of(task), statements_of(task, expanded=True)
+    if len(expanded) > len(plain):
         try:
-            traced = enumerate(instance.trace([statement.code for statement in statements]))
-            values = {(number, name): names[name] for number, names in traced for at, name in results if at == number}
-        except TaskCodeError:
-            return False
-        pairs = zip(wanted, (values[place] for place in results), strict=True)
-        if not all(part.shape == own.shape and torch.allclose(part, own.to(part.dtype)) for part, own in pairs):
-            return False
-    return True
+            return replace(_Finder(task, expanded).found(), expanded=True)
+        except TaskCodeError:  # The mask of a call is one that is added.
+            pass
+    return _Finder(task, plain).found()
 
 
 def statements_of(task: Task, *, expanded: bool = False) -> tuple[Statement, ...]:
@@ -124,7 +111,9 @@ def statements_of(task: Task, *, expanded: bool = False) -> tuple[Statement, ...
     names |= {fn.func_name for fn in task.fns} | {spec.name for spec in task.outputs}
     names |= {spec.name for spec in (*task.inputs, *task.parameters)}
     snippets = [code for output in task.outputs for code in output.data_transform]
-    return normal_form(snippets, names, expanded=expanded)
+    sizes = {name: {each[name] for each in task.size_sets() if name in each} for name in task.symbols()}
+    numbers = {f"{name}_value": min(known) for name, known in sizes.items() if len(known) == 1}
+    return normal_form(snippets, names, numbers=numbers, expanded=expanded)
 
 
 class _Finder:
@@ -171,15 +160,14 @@ class _Finder:
         shapes = [self._samples[len(_SEEDS) * at][place].shape for at in range(len(self._instances))]
         if len({len(shape) for shape in shapes}) > 1:
             return None
-        axes = [self._dims.of(sizes) for sizes in zip(*shapes, strict=True)]
-        return tuple(dim for dim in axes if dim is not None) if None not in axes else None
+        return self._dims.of([*zip(*shapes, strict=True)])
 
     def found(self) -> ReferenceCuts:
         """The cuts."""
         depending = self._depending()
         groups: list[list[Place]] = []
         for place in (place for place in self._samples[0] if place not in self.axes):
-            self._refused.setdefault(place, "has axes whose sizes are no dim or product of two")
+            self._refused.setdefault(place, "has axes whose sizes are no dim or product of up to three")
         for place in self.axes:
             if place not in depending or self._is_input(place):
                 continue
@@ -203,8 +191,10 @@ class _Finder:
             else:
                 cuts.append(cut)
                 taken.add(cut.name)
-        functions = tuple(map(executed_by_functions, self._instances))
-        return ReferenceCuts(tuple(cuts), outputs, self.axes, tuple(self._executed), functions, self._refused)
+        seconds = dict[str, float]()
+        functions = tuple(executed_by_functions(instance, seconds) for instance in self._instances)
+        slow = tuple(f"{name}, {1000 * each:.0f} ms a call" for name, each in seconds.items())
+        return ReferenceCuts(tuple(cuts), outputs, self.axes, tuple(self._executed), functions, self._refused, slow)
 
     def _outputs(self) -> tuple[tuple[Place, ...], ...]:
         results = iter(
@@ -304,8 +294,9 @@ class _Finder:
             rest = _without(dims, layout(element))
             if rest is None:
                 continue
-            trailing = not layout(element) or tuple(dims[len(rest) :]) == layout(element)
-            key = (isinstance(element, Multihot), made and taken, made, len(layout(element)), trailing)
+            own = layout(element)
+            trailing = tuple(dims[len(rest) :]) == own
+            key = (isinstance(element, Multihot), made and taken, bool(own), trailing, made, len(own))
             yield key, StreamType(element, tuple(reversed(rest)) or (ONE,))
 
 
@@ -326,22 +317,30 @@ def _elements(task: Task) -> dict[Element, tuple[bool, bool]]:
 
 
 class _KnownDims:
-    """The dims of a task by their sizes at each set."""
+    """The dims of a task by their sizes at each set, and products of up to three of them."""
 
     def __init__(self, dims: Sequence[Dim], sizes: Sequence[Mapping[str, int]]) -> None:
-        self._known: dict[tuple[int, ...], Dim] = {tuple(1 for _ in sizes): ONE}
-        self._sets = sizes
-        products = [a * b for a, b in itertools.combinations(dims, 2)]
-        for dim in (*dims, *products):
-            found = [try_evaluate(dim, each) for each in sizes]
-            if None not in found:
-                self._known.setdefault(tuple(size for size in found if size is not None), dim)
+        self._known: dict[tuple[int, ...], list[Dim]] = {tuple(1 for _ in sizes): [ONE]}
+        for width in (1, 2, 3):
+            for parts in itertools.combinations([dim for dim in dims if width == 1 or dim.is_Symbol], width):
+                dim = as_dim(math.prod(parts))
+                found = tuple(try_evaluate(dim, each) for each in sizes)
+                known = self._known.setdefault(tuple(size for size in found if size is not None), [])
+                if None not in found and (width == 1 or not known):
+                    known.append(dim)
 
-    def of(self, sizes: tuple[int, ...]) -> Dim | None:
-        """The dim that has these sizes, a number if they are one; None if there is none."""
-        if sizes in self._known:
-            return self._known[sizes]
-        return as_dim(sizes[0]) if len(set(sizes)) == 1 else None
+    def of(self, shape: Sequence[tuple[int, ...]]) -> Axes | None:
+        """The dims that axes of these sizes have, a number if they are one; None if there are none.
+
+        Of several of the same sizes, each axis has another, as far as possible.
+        """
+        axes: list[Dim] = []
+        for sizes in shape:
+            known = self._known.get(sizes) or ([as_dim(sizes[0])] if len(set(sizes)) == 1 else [])
+            if not known:
+                return None
+            axes.append(next((dim for dim in known if dim not in axes), known[0]))
+        return tuple(axes)
 
 
 def _dims_of(task: Task, instances_: Sequence[TaskInstance]) -> _KnownDims:

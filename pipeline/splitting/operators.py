@@ -6,6 +6,7 @@ each may be a row's, and of a function's rows. A function of scalars serves at a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +24,11 @@ from step_runtime.verification.instance import TaskInstance
 
 @dataclass(frozen=True)
 class Executed:
-    """Operators, and lengths of axes."""
+    """Operators, lengths of axes, and of rows: the last axes of what operators take and give, those of views aside."""
 
     names: frozenset[str]
     lengths: frozenset[int]
+    rows: frozenset[int]
 
 
 _SAME = {
@@ -53,6 +55,10 @@ _VIEWS = {
 """They compute nothing."""
 
 
+_SLOW = 0.005
+"""Seconds of one call from which on a function holds up a search."""
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records what runs within the context; `taken` gives it, and begins anew.
 
@@ -62,7 +68,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, *, last: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._from = -1 if last else 0
-        self._names, self._lengths = set[str](), set[int]()
+        self._names, self._lengths, self._rows = set[str](), {1}, {1}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -75,14 +81,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = func.__name__.partition(".")[0]
         name = name if name.startswith("_") else name.removesuffix("_")
         self._names |= {*_SAME.get(name, name).split()} - _VIEWS
-        tensors = (each for each in (*args, out) if isinstance(each, Tensor))
-        self._lengths |= {length for each in tensors for length in each.shape[self._from :]}
+        shapes = [each.shape for each in (*args, out) if isinstance(each, Tensor)]
+        self._lengths |= {length for shape in shapes for length in shape[self._from :]}
+        self._rows |= {shape[-1] for shape in shapes if shape and name not in _VIEWS}
         return out
 
     def taken(self) -> Executed:
         """What ran since the last call."""
-        found = Executed(frozenset(self._names), frozenset(self._lengths))
-        self._names, self._lengths = set(), set()
+        found = Executed(frozenset(self._names), frozenset(self._lengths), frozenset(self._rows))
+        self._names, self._lengths, self._rows = set(), {1}, {1}
         return found
 
 
@@ -91,7 +98,8 @@ def implied(parts: Iterable[Executed]) -> Executed:
     every = list(parts)
     names = frozenset[str]().union(*(part.names for part in every))
     steps = {step for name in names for step in _IMPLIED.get(name, "").split()}
-    return Executed(names | steps, frozenset({1}).union(*(part.lengths for part in every)))
+    lengths, rows = (frozenset({1}).union(*(getattr(part, each) for part in every)) for each in ("lengths", "rows"))
+    return Executed(names | steps, lengths, rows)
 
 
 def may_serve(own: Executed, there: Executed) -> bool:
@@ -99,18 +107,38 @@ def may_serve(own: Executed, there: Executed) -> bool:
     return own.names <= there.names and own.lengths <= there.lengths
 
 
-def executed_by_functions(instance: TaskInstance) -> Mapping[str, Executed]:
-    """What each function of a task executes on an element; one that fails on it is left out."""
+def suits(own: Executed, parts: Iterable[Executed]) -> bool:
+    """Whether parts execute each operator of a function, on such rows; a fold's is one of a sum's."""
+    theirs = [part for part in parts if not own.names or own.names & _direct(part)]
+    names = frozenset[str]().union(*map(_direct, theirs))
+    if not own.names:
+        return own.lengths <= frozenset[int]().union(*(part.lengths for part in theirs))
+    return own.names <= names and own.rows <= frozenset[int]().union(*(part.rows for part in theirs))
+
+
+def _direct(part: Executed) -> frozenset[str]:
+    return part.names | {"add"} if part.names & {"sum", "cumsum"} else part.names
+
+
+def executed_by_functions(instance: TaskInstance, slow: dict[str, float]) -> Mapping[str, Executed]:
+    """What each function of a task executes on an element; one that fails on it is left out.
+
+    The seconds of processor time of a call are added to `slow`, where they are many.
+    """
     found, generator = dict[str, Executed](), torch.Generator().manual_seed(0)
     for name, fn in instance.scope.fns.items():
         recorder = Recorder(last=True)
         element = [_sample(part, instance, generator) for part in components_of(fn.input)]
         try:
             given = [list(initial(fn, instance.sizes, instance.dtype)), element] if fn.stateful else [element]
+            apply(fn, given, instance.sizes, instance.dtype)
+            start = time.process_time()
             with recorder:
                 apply(fn, given, instance.sizes, instance.dtype)
         except TaskCodeError:
             continue
+        if (seconds := time.process_time() - start) > _SLOW:
+            slow[name] = seconds
         found[name] = recorder.taken()
     return found
 

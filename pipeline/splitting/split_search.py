@@ -11,16 +11,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, TypeAlias
 
-from pipeline.splitting.composing import Composition, composed
+from pipeline.base.text import counted
+from pipeline.splitting.composing import Composition, JointError, compose, composed
 from pipeline.splitting.cuts import ReferenceCuts, find_cuts
-from pipeline.splitting.outcomes import SplitOutcome, SubtaskAttempt
-from pipeline.splitting.subtasks import SubtaskWriter, parameters_read
+from pipeline.splitting.subtasks import Offered, SubtaskWriter, parameters_read, typed
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
-from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
+from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
 from pipeline.verification import judge
 from pipeline.verification.pool import WorkerLost, Workers
 from step_runtime.base.errors import TaskError
@@ -28,22 +29,127 @@ from step_runtime.tasks.task import SolvedTask, Task
 
 
 @dataclass(frozen=True)
-class _Round:
-    """The candidates of each sub-task that is offered ten functions; which are offered, and from which cuts.
+class SubtaskAttempt:
+    """A sub-task that was tried.
 
-    Of `likely` functions, each executes nothing that the reference does not.
+    Attributes:
+        task: The sub-task.
+        given: The cuts that it starts from.
+        impl: Its program; None if none was found.
+        reason: Why there is none.
+        candidates: Streams computed in search of it.
+        seconds: Processor time.
     """
 
+    task: Task
+    given: tuple[str, ...]
+    impl: str | None
+    reason: Reason | None
     candidates: int
-    likely: bool = False
+    seconds: float
+
+    @property
+    def goal(self) -> str:
+        """What it computes."""
+        return self.task.outputs[0].name
+
+
+@dataclass
+class SplitOutcome:
+    """The outcome of splitting a task.
+
+    Attributes:
+        impl: A program that passed the verifier, or None.
+        parts: The solved sub-tasks that the program is composed of, in their order; without a program, all solved ones.
+        attempts: Every sub-task that was tried, in their order.
+        reason: Why there is no program, in words.
+        unsolved: The outputs that no sub-task made.
+        obstacle: The first value that was needed and not made, its code, and values on its way that are no cuts.
+        reached: The last value that was made, and a program for it alone, of inputs; None if there is none.
+        slow: The functions that take more than some milliseconds a call, in words.
+    """
+
+    impl: str | None = None
+    parts: tuple[SolvedTask, ...] = ()
+    attempts: list[SubtaskAttempt] = field(default_factory=list)
+    reason: str = ""
+    unsolved: tuple[str, ...] = ()
+    obstacle: str = ""
+    reached: tuple[str, str] | None = None
+    slow: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def candidates(self) -> int:
+        """Streams computed in all searches."""
+        return sum(attempt.candidates for attempt in self.attempts)
+
+    @property
+    def detail(self) -> str:
+        """How a program was composed."""
+        return f"{counted(len(self.parts), 'sub-task')}, {counted(self.candidates, 'candidate')}"
+
+    @property
+    def headline(self) -> str:
+        """What its program is composed of, or what stayed unsolved, and why."""
+        if self.impl is not None:
+            return f"verified, composed of {self.detail}"
+        effort = f"{counted(len(self.attempts), 'sub-task')} and {counted(self.candidates, 'candidate')}"
+        solved = ", ".join(part.task.outputs[0].name for part in self.parts)
+        left = f"; solved: {solved}" if solved else ""
+        unsolved = f"; no program makes {', '.join(self.unsolved)}" if self.unsolved else ""
+        unsolved += f"; first of all not {self.obstacle}" if self.obstacle else ""
+        return (
+            f"no program composed in {effort}, {self.processor:.1f} s of processor time: {self.reason}{left}{unsolved}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: the sub-tasks that were tried, in order, and which the program is composed of."""
+        return {
+            "passed": self.impl is not None,
+            "reason": self.reason or None,
+            "seconds": round(self.seconds, 3),
+            "processor": round(self.processor, 3),
+            "candidates": self.candidates,
+            "reached": None if self.reached is None else {"value": self.reached[0], "impl": self.reached[1]},
+            "parts": [part.task.outputs[0].name for part in self.parts],
+            "subtasks": [
+                {
+                    "goal": attempt.goal,
+                    "given": list(attempt.given),
+                    "passed": attempt.impl is not None,
+                    "reason": attempt.reason,
+                    "candidates": attempt.candidates,
+                    "processor": round(attempt.seconds, 3),
+                }
+                for attempt in self.attempts
+            ],
+        }
+
+    @property
+    def processor(self) -> float:
+        """Processor time of all searches, in seconds."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """The candidates of each sub-task that is offered ten functions; which are offered, and from which cuts."""
+
+    candidates: int
+    offered: Offered = "all"
     further: bool = False
 
 
 _ROUNDS = (
-    _Round(500, likely=True),
+    _Round(100, "suited"),
+    _Round(100, "likely"),
+    _Round(100),
+    _Round(500, "likely"),
     _Round(500),
-    _Round(500, likely=True, further=True),
-    _Round(4_000, likely=True),
+    _Round(500, "likely", further=True),
+    _Round(1_500, "likely"),
+    _Round(4_000, "likely"),
     _Round(4_000, further=True),
     _Round(20_000),
     _Round(20_000, further=True),
@@ -56,6 +162,20 @@ _MOST_UNSOLVED = 3
 
 _OFFERED = 10
 """Functions of a sub-task to which the candidates of a round are fitted; more functions get more."""
+
+_MEETINGS = 5
+"""Meetings of types that a sub-task's search looks at, for each candidate."""
+
+_LEAST_SECONDS, _SECONDS = 10.0, 0.02
+"""Of processor time for a sub-task's search, at least and for each candidate: its last bound, for slow functions."""
+
+_Key: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""A sub-task: its output, the cuts that it starts from, and its functions."""
+
+
+def _key(task: Task, given: tuple[str, ...]) -> _Key:
+    return repr(task.outputs[0]), given, tuple(fn.func_name for fn in task.fns)
+
 
 _Running: TypeAlias = dict[Future[Any], tuple[Task, str, tuple[str, ...]]]
 """Searches, each with its sub-task, what that makes, and the cuts that it starts from."""
@@ -78,7 +198,7 @@ class SplitSearch:
         self._budget = budget
         self._outcome = SplitOutcome()
         self._solved: dict[str, SubtaskAttempt] = {}
-        self._tried: dict[tuple[str, tuple[str, ...], frozenset[str]], int] = {}
+        self._tried: dict[_Key, int] = {}
         self._refused: set[str] = set()
         self._depths: dict[str, int] = {}
 
@@ -94,15 +214,14 @@ class SplitSearch:
             unsolved = tuple(spec.name for spec in self._task.outputs)
             return SplitOutcome(reason=f"its reference can't be split: {error}", unsolved=unsolved)
         self._found, self._writer = found, SubtaskWriter(self._task, found)
-        for turn in _ROUNDS:
-            while self._round(turn):
-                if self._compose():
-                    return self._end("")
-                if self._over:
-                    break
-            if self._over:
-                return self._end(self._over)
-        return self._end("every sub-task within reach was tried")
+        self._outcome.slow = found.slow
+        turn = 0
+        while turn < len(_ROUNDS) and not self._over:
+            # What is solved gives the nearest rounds something new to start from.
+            turn = 0 if self._round(_ROUNDS[turn]) else turn + 1
+            if self._complete and self._compose():
+                return self._end("")
+        return self._end(self._over or "every sub-task within reach was tried")
 
     @property
     def _over(self) -> str:
@@ -125,21 +244,35 @@ class SplitSearch:
             outcome.parts = tuple(SolvedTask(each.task, each.impl or "") for each in self._solved.values())
             outcome.unsolved = tuple(spec.name for spec in self._task.outputs if spec.name not in self._solved)
             outcome.obstacle = self._writer.obstacle([*self._solved])
+            outcome.reached = self._reached(outcome.parts)
         return outcome
 
+    def _reached(self, parts: Sequence[SolvedTask]) -> tuple[str, str] | None:
+        """The last value of the reference that is made, and its program."""
+        made = [goal for goal in self._writer.goals if goal in self._solved]
+        for goal in made[::-1]:
+            whole = self._task.model_copy(update={"outputs": [self._writer.declared(goal)]})
+            try:
+                return goal, compose(whole, parts).text
+            except JointError:  # Parts of other values may fit together where these don't.
+                continue
+        return None
+
     def _round(self, turn: _Round) -> bool:
-        """Tries the open sub-tasks, in their order and side by side; whether all outputs are made."""
+        """Tries the open sub-tasks, in their order and side by side, but in the nearest round until one is solved."""
         running: _Running = {}
-        self._depths = {}
+        self._depths, solved = {}, len(self._solved)
         waiting = [*self._order()]
         while (waiting or running) and not self._over and not self._complete:
+            if turn is not _ROUNDS[0] and len(self._solved) > solved:
+                break
             if not waiting or len(running) >= self._width or not self._is_ready(waiting[0], running):
                 self._take(running)
             elif not self._begin(waiting[0], turn, running):
                 waiting.pop(0)
-        for future in running:
-            future.cancel()
-        return self._complete
+        while running:
+            self._take(running)
+        return len(self._solved) > solved
 
     def _is_ready(self, goal: str, running: _Running) -> bool:
         """Whether nothing that a goal starts from is still searched for."""
@@ -154,9 +287,10 @@ class SplitSearch:
                 self._depths[goal] = self._depth(goal) + 1
             return False
         task, given = subtask
-        seconds = max(self._budget.seconds - self._outcome.processor, 1.0)
         most = turn.candidates * max(len(task.fns), _OFFERED) // _OFFERED
-        budget = SearchBudget(seconds, min(most, self._left))
+        left = max(self._budget.seconds - self._outcome.processor, 1.0)
+        seconds = min(left, _LEAST_SECONDS + most * _SECONDS)
+        budget = SearchBudget(seconds, min(most, self._left), meetings=_MEETINGS * most)
         running[self._pool.search(task, budget)] = task, goal, given
         return True
 
@@ -167,15 +301,14 @@ class SplitSearch:
         return max((self._depths[each] for each in on_the_way), default=0)
 
     def _take(self, running: _Running) -> None:
-        """Waits for a search, and notes what came of it."""
-        done, _ = wait(running, max(self._clock - time.monotonic(), 0.0) + 1.0, FIRST_COMPLETED)
-        for future in done:
-            task, _, given = running.pop(future)
-            try:
-                outcome = self._pool.outcome(future)
-            except TaskError:  # A part of the reference that can't run by itself is no sub-task.
-                outcome = SearchOutcome(None, "crashed", 0.0)
-            self._note(task, given, outcome)
+        """Waits for the search that began first, and notes what came of it; the order is that of any machine."""
+        future = next(iter(running))
+        task, _, given = running.pop(future)
+        try:
+            outcome = self._pool.outcome(future)
+        except TaskError:  # A part of the reference that can't run by itself is no sub-task.
+            outcome = SearchOutcome(None, "crashed", 0.0)
+        self._note(task, given, outcome)
 
     @property
     def _complete(self) -> bool:
@@ -186,14 +319,12 @@ class SplitSearch:
         if goal in self._solved or not self._writer.is_needed(goal, [*self._solved]):
             return None
         for cuts in self._starts(goal, [*self._solved], further=turn.further):
-            for without in (self._used, frozenset[str]()):
-                task = self._writer.subtask(goal, cuts, without, likely=turn.likely)
-                if task is None or not task.fns:
-                    continue
-                key = goal, self._writer.given(goal, cuts), frozenset(fn.func_name for fn in task.fns)
-                if self._tried.get(key, 0) < turn.candidates:
+            given = self._writer.given(goal, cuts)
+            for order, without in product(self._writer.orders(goal, cuts), (self._used, frozenset[str]())):
+                task = self._writer.subtask(goal, cuts, without, turn.offered, order)
+                if task is not None and task.fns and self._tried.get(key := _key(task, given), 0) < turn.candidates:
                     self._tried[key] = turn.candidates
-                    return task, key[1]
+                    return task, given
         return None
 
     def _order(self) -> Iterator[str]:
@@ -229,9 +360,9 @@ class SplitSearch:
         self._outcome.attempts.append(attempt)
         if outcome.impl is not None and outcome.impl not in self._refused:
             self._solved[attempt.goal] = attempt
+            self._writer.settle(attempt.goal, typed(task.outputs[0], self._task))
         if outcome.reason == "exhausted":
-            key = attempt.goal, given, frozenset(fn.func_name for fn in task.fns)
-            self._tried[key] = _ROUNDS[-1].candidates
+            self._tried[_key(task, given)] = _ROUNDS[-1].candidates
 
     def _compose(self) -> bool:
         """Composes the parts and verifies the whole; else a part that is wrong there is given up."""

@@ -1,8 +1,8 @@
 """A reference as a list of simple statements, and the slices of it that compute one value from others.
 
-Nothing is run here. Nested expressions become statements of their own, and comprehensions over literal tuples are
-unrolled, so that more of what a reference computes on its way has a name. Loops and other compound statements stay
-whole: they bind or change names, and a slice keeps what was before them.
+Nothing is run here. Nested expressions become statements of their own, and loops of known members are unrolled, such as
+over a literal tuple or a range of one size, so that more of what a reference computes on its way has a name. Other
+compound statements stay whole: they bind or change names, and a slice keeps what was before them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
-from pipeline.splitting.expressions import Substitution, attention_call, is_load, is_module, template
 from step_runtime.base.syntax import parse_python
 
 _MOST_UNROLLED = 16
@@ -89,13 +89,18 @@ class Statement:
 
 
 def normal_form(
-    snippets: Sequence[str], names: Collection[str] = (), *, expanded: bool = False
+    snippets: Sequence[str],
+    names: Collection[str] = (),
+    *,
+    numbers: Mapping[str, int] | None = None,
+    expanded: bool = False,
 ) -> tuple[Statement, ...]:
     """The statements of the snippets of a task's outputs, which run one after the other and share their names.
 
     Args:
         snippets: The code that gives each component of each output, in order.
         names: Names that temporaries must not have.
+        numbers: Names with known values, such as that of a size.
         expanded: Whether a call of attention is written out: scores, weights, and what they make of the values.
 
     Raises:
@@ -103,7 +108,7 @@ def normal_form(
     """
     modules = [parse_python(textwrap.dedent(snippet)) for snippet in snippets]
     taken = {node.id for module in modules for node in ast.walk(module) if isinstance(node, ast.Name)} | {*names}
-    writer = _Writer(taken, expanded=expanded)
+    writer = _Writer(taken, numbers or {}, expanded=expanded)
     for number, module in enumerate(modules):
         *before, last = module.body
         for statement in before:
@@ -195,17 +200,22 @@ def _inlined(lines: Sequence[tuple[ast.stmt, bool]]) -> list[ast.stmt]:
 class _Writer:
     """Writes statements in normal form."""
 
-    def __init__(self, taken: set[str], *, expanded: bool) -> None:
+    def __init__(self, taken: set[str], numbers: Mapping[str, int], *, expanded: bool) -> None:
         self.statements: list[Statement] = []
-        self._taken, self._expanded = taken, expanded
+        self._taken, self._numbers, self._expanded = taken, numbers, expanded
 
     def result(self, value: ast.expr, number: int) -> None:
         """Binds the value of an output."""
         self._add(self._fresh("result"), self._flat(value), temporary=True, output=number)
 
     def write(self, tree: ast.stmt) -> None:
-        """Adds a statement."""
-        pairs = list(_assignments(tree))
+        """Adds a statement, or those of the passes of a loop."""
+        passes = _passes(tree, self._numbers) if isinstance(tree, ast.For) else None
+        if passes is not None:
+            for statement in passes:
+                self.write(statement)
+            return
+        pairs = list(_assignments(tree, self._numbers))
         if not pairs:
             self.statements.append(Statement(tree))
         later: list[tuple[str, str]] = []
@@ -268,7 +278,7 @@ class _Writer:
             getattr(parent, field)[index] = load
 
 
-def _assignments(tree: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+def _assignments(tree: ast.stmt, numbers: Mapping[str, int]) -> Iterator[tuple[str, ast.expr]]:
     """What an assignment binds to single names, as far as that is known without running it."""
     if not isinstance(tree, ast.Assign) or len(tree.targets) != 1:
         return
@@ -276,28 +286,67 @@ def _assignments(tree: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(target, ast.Name):
         yield target.id, tree.value
     elif isinstance(target, ast.Tuple) and all(isinstance(part, ast.Name) for part in target.elts):
-        values = _unrolled(tree.value)
+        values = _unrolled(tree.value, numbers)
         if len(values) == len(target.elts):
             for part, value in zip(target.elts, values, strict=True):
                 if isinstance(part, ast.Name):
                     yield part.id, value
 
 
-def _unrolled(value: ast.expr) -> list[ast.expr]:
-    """The members of a tuple, or of a comprehension over a literal one; none of another expression."""
+def _unrolled(value: ast.expr, numbers: Mapping[str, int]) -> list[ast.expr]:
+    """The members of a tuple, or of a comprehension over known ones; none of another expression."""
     if isinstance(value, ast.Tuple | ast.List):
-        return [] if any(isinstance(part, ast.Starred) for part in value.elts) else list(value.elts)
+        return _members(value, numbers) or []
     if not isinstance(value, ast.GeneratorExp | ast.ListComp) or len(value.generators) != 1:
         return []
     loop = value.generators[0]
-    if loop.ifs or not isinstance(loop.iter, ast.Tuple | ast.List) or len(loop.iter.elts) > _MOST_UNROLLED:
+    bound = [_bindings(loop.target, member) for member in _members(loop.iter, numbers) or ()]
+    if loop.ifs or None in bound:
         return []
-    found = []
-    for member in loop.iter.elts:
-        bound = _bindings(loop.target, member)
-        if bound is None:
-            return []
-        found.append(Substitution(bound).visit(copy.deepcopy(value.elt)))
+    return [_with(value.elt, each) for each in bound if each is not None]
+
+
+def _passes(tree: ast.For, numbers: Mapping[str, int]) -> list[ast.stmt] | None:
+    """The statements of all passes of a loop; None if its members aren't known, or it may end early."""
+    members = _members(tree.iter, numbers)
+    bound = [_bindings(tree.target, member) for member in members or ()]
+    names = {name for each in bound for name in each or ()}.union(*(_loaded(member) for member in members or ()))
+    early = any(isinstance(node, ast.Break | ast.Continue) for node in ast.walk(tree))
+    if members is None or None in bound or early or tree.orelse or any(names & _bound(each) for each in tree.body):
+        return None
+    last = [ast.Assign([tree.target], members[-1], lineno=0)] if members else []
+    return [_with(statement, each) for each in bound if each is not None for statement in tree.body] + last
+
+
+def _members(tree: ast.expr, numbers: Mapping[str, int]) -> list[ast.expr] | None:
+    """What a loop runs over; None if that is not known, or too much."""
+    found: list[ast.expr] | None = None
+    match tree:
+        case ast.Tuple(elts=elts) | ast.List(elts=elts) if not any(isinstance(part, ast.Starred) for part in elts):
+            found = list(elts)
+        case ast.Call(func=ast.Name(id="range"), args=args):
+            known = [numbers.get(each.id) if isinstance(each, ast.Name) else _literal(each) for each in args]
+            ends = [each for each in known if isinstance(each, int)]
+            found = [ast.Constant(each) for each in range(*ends)] if len(ends) == len(args) else None
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner]):
+            members = _members(inner, numbers)
+            found = members and [ast.Tuple([ast.Constant(at), each], ast.Load()) for at, each in enumerate(members)]
+        case ast.Call(func=ast.Name(id="zip"), args=args):
+            every = [_members(each, numbers) or [] for each in args]
+            found = [ast.Tuple(list(each), ast.Load()) for each in zip(*every, strict=False)] or None
+    return found if found is None or len(found) <= _MOST_UNROLLED else None
+
+
+def _literal(tree: ast.expr) -> object:
+    return tree.value if isinstance(tree, ast.Constant) else None
+
+
+_Tree = TypeVar("_Tree", bound=ast.AST)
+
+
+def _with(tree: _Tree, bound: Mapping[str, ast.expr]) -> _Tree:
+    """Code with the members of one pass in the places of a loop's names, and formatted into texts."""
+    found: _Tree = Substitution(bound).visit(copy.deepcopy(tree))
     return found
 
 
@@ -394,3 +443,60 @@ def _roots(target: ast.expr, *, whole: bool = False) -> Iterator[str]:
     elif isinstance(target, ast.Tuple | ast.List):
         for part in target.elts:
             yield from _roots(part)
+
+
+def attention_call(value: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr | None] | None:
+    """Queries, keys, values and the mask of a call of attention; None for another expression, or further arguments."""
+    if not isinstance(value, ast.Call) or not is_module(value.func):
+        return None
+    if not ast.unparse(value.func).endswith(".scaled_dot_product_attention"):
+        return None
+    if len(value.args) != 3 or any(isinstance(part, ast.Starred) for part in value.args):
+        return None
+    options = {keyword.arg: keyword.value for keyword in value.keywords}
+    if options.keys() - {"attn_mask", "is_causal"} or len(options) > 1:
+        return None
+    q, k, v = value.args
+    mask = options.get("attn_mask")
+    if "is_causal" in options:
+        if ast.unparse(options["is_causal"]) != "True":
+            return None
+        mask = template("torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()", q=q, k=k)
+    return q, k, v, mask
+
+
+def template(text: str, **parts: ast.expr) -> ast.expr:
+    """An expression with others in the places of names."""
+    tree = ast.parse(text, mode="eval").body
+    found: ast.expr = Substitution(parts).visit(tree)
+    return found
+
+
+class Substitution(ast.NodeTransformer):
+    """Puts expressions in the place of names that are read."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """The expression for a name."""
+        known = self._values.get(node.id) if is_load(node) else None
+        return node if known is None else copy.deepcopy(known)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """A constant, where all parts of a formatted text are known."""
+        self.generic_visit(node)
+        parts = [_literal(part.value if isinstance(part, ast.FormattedValue) else part) for part in node.values]
+        return node if None in parts else ast.Constant("".join(map(str, parts)))
+
+
+def is_module(node: ast.expr) -> bool:
+    """Whether an expression names a module of PyTorch's or Python's, or a part of one."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("torch", "F", "nn", "math")
+
+
+def is_load(node: ast.Name) -> bool:
+    """Whether a name is read."""
+    return isinstance(node.ctx, ast.Load)

@@ -8,20 +8,24 @@ reads, and whose dims occur in it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TypeVar
+from typing import Literal
 
 from pipeline.splitting.cuts import ONE, Axes, Cut, ReferenceCuts, canonical_axes, permutation, statements_of
-from pipeline.splitting.operators import Executed, implied, may_serve
+from pipeline.splitting.operators import Executed, implied, may_serve, suits
 from pipeline.splitting.statements import Place, Slice, Statement, slice_to, written
 from pipeline.synthesis.coercions import factors
 from step_runtime.base.errors import TaskError
-from step_runtime.base.shapes import Dim, format_dim, try_evaluate
+from step_runtime.base.shapes import Dim, format_dim
 from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import StreamType, components_of, layout, parse_dim, parse_dtype
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, dump_task
+
+Offered = Literal["suited", "likely", "all"]
+"""Functions of operators that the reference executes on such rows; those of whose steps on any; and all."""
 
 _SHOWN = 3
 """Statements of an unsolved value that are shown, the last ones."""
@@ -32,9 +36,10 @@ class SubtaskWriter:
 
     def __init__(self, task: Task, found: ReferenceCuts) -> None:
         self.task, self.found = task.without_impl(), found
-        self.cuts = {cut.name: cut for cut in found.cuts}
+        self._cuts = {cut.name: cut for cut in found.cuts}
+        self.cuts = dict(self._cuts)
         self._statements = statements_of(self.task, expanded=found.expanded)
-        self._owners = {place: cut for cut in found.cuts for place in cut.places}
+        self._owners = {place: cut.name for cut in found.cuts for place in cut.places}
         self._known: dict[tuple[int, tuple[int, ...]], Executed] = {}
 
     @cached_property
@@ -86,12 +91,17 @@ class SubtaskWriter:
         return any(self.is_between(goal, name, made) for name in self.outputs if name not in made)
 
     def subtask(
-        self, goal: str, cuts: Collection[str], without: Collection[str] = (), *, likely: bool = False
+        self,
+        goal: str,
+        cuts: Collection[str],
+        without: Collection[str] = (),
+        offered: Offered = "all",
+        order: StreamType | None = None,
     ) -> Task | None:
         """The task to compute a goal from those of the cuts that its reference comes to first, and from inputs.
 
         None if no function reads a parameter that the reference needs, or nothing is given but parameters. Functions
-        named in `without` are left out; if only `likely` ones count, those that execute what the reference does not.
+        named in `without` are left out, and those that are not `offered`. The goal has a type of its `orders`.
         """
         slices = self._slices(goal, cuts)
         given = self._given(slices)
@@ -100,8 +110,8 @@ class SubtaskWriter:
         specs += [_input(self.cuts[name]) for name in given]
         parameters = [spec for spec in self.task.parameters if spec.name in reads]
         fns = [fn for fn in self._functions(goal, given, slices, reads) if fn.func_name not in without]
-        if likely:
-            fns = [fn for fn in fns if self._is_likely(fn.func_name, slices)]
+        if offered != "all":
+            fns = [fn for fn in fns if self._is_likely(fn.func_name, slices, offered)]
         read = [parameters_read(fn.apply) for fn in fns]
         unread = {spec.name for spec in parameters}.difference(*(names for names in read if names is not None))
         if not specs or (unread and None not in read):
@@ -112,11 +122,11 @@ class SubtaskWriter:
                 inputs=specs,
                 parameters=parameters,
                 fns=fns,
-                outputs=[self._output(goal, slices)],
+                outputs=[self._output(goal, slices, order)],
                 sizes=self.task.sizes,
                 part_of=self.task.name,
             )
-            return loads_task(dump_task(_with_whole_dims(task, self.task)), f"{self.task.name}.{goal}")
+            return loads_task(dump_task(task), f"{self.task.name}.{goal}")
         except (TaskError, ValueError):
             return None
 
@@ -128,7 +138,7 @@ class SubtaskWriter:
         return [slice_to(self._statements, place, stops) for place in self._places(goal)]
 
     def _given(self, slices: Sequence[Slice]) -> tuple[str, ...]:
-        names = {self._owners[place].name for part in slices for place in part.cuts}
+        names = {self._owners[place] for part in slices for place in part.cuts}
         return tuple(name for name in self.cuts if name in names)
 
     def _reads(self, slices: Sequence[Slice]) -> set[str]:
@@ -137,24 +147,57 @@ class SubtaskWriter:
         statements = [self._statements[number] for part in slices for number in part.statements]
         return set().union(*(every if each.reads is None else each.reads for each in statements)) & every
 
-    def _output(self, goal: str, slices: Sequence[Slice]) -> OutputSpec:
+    def orders(self, goal: str, cuts: Collection[str]) -> list[StreamType | None]:
+        """The types of a goal, with its dims as streams that are given have them, then as the reference has them.
+
+        A reference may permute dims for an operator's sake where a program need not.
+        """
+        cut = self._cuts.get(goal)
+        if cut is None or cut.output is not None:
+            return [None]
+        slices = self._slices(goal, cuts)
+        reads = self._reads(slices)
+        types = [stream for _, spec, stream in self.task.tensors() if spec.name in reads]
+        given = [canonical_axes(type_) for type_ in (*(self.cuts[name].type for name in self._given(slices)), *types)]
+        places = [
+            {dim: place for place, axis in reversed([*enumerate(axes)]) for dim in (axis, *factors(axis))}
+            for axes in given[::-1]
+        ]
+        best = max(places, key=lambda known: sum(dim in known for dim in cut.type.shape), default={})
+        found = [cut.type]
+        if all(dim in best for dim in cut.type.shape) and len({*cut.type.shape}) == len(cut.type.shape):
+            # Factors of one axis keep their order.
+            shape = tuple(sorted(cut.type.shape, key=lambda dim: -best[dim]))
+            found = [replace(cut.type, shape=shape), cut.type]
+        return [*dict.fromkeys(found)]
+
+    def settle(self, goal: str, type_: StreamType) -> None:
+        """A goal is made as a stream of a type."""
+        if goal in self.cuts:
+            self.cuts[goal] = replace(self.cuts[goal], type=type_)
+
+    def declared(self, goal: str, order: StreamType | None = None) -> OutputSpec:
+        """A goal as an output; for a cut that is none, without code."""
+        cut = self.cuts.get(goal)
+        if cut is None or cut.output is not None:
+            return self.task.outputs[self.outputs.index(goal)]
+        return OutputSpec(name=goal, **_typed(order or cut.type), data_transform=[""])
+
+    def _output(self, goal: str, slices: Sequence[Slice], order: StreamType | None) -> OutputSpec:
+        spec = self.declared(goal, order)
         if goal not in self.cuts:
-            spec = self.task.outputs[self.outputs.index(goal)]
             results: list[ast.expr] = [ast.Name(place[1], ast.Load()) for place in self._places(goal)]
         else:
             cut = self.cuts[goal]
-            spec = OutputSpec(name=goal, **_typed(cut.type), data_transform=[""])
-            if cut.output is not None:
-                spec = self.task.outputs[cut.output]
             value = ast.Name(cut.place[1], ast.Load())
-            results = [_arranged(value, cut.axes[0], canonical_axes(cut.type))]
+            results = [_arranged(value, cut.axes[0], canonical_axes(order or cut.type))]
         loads = [{place: self._load(place) for place in part.cuts} for part in slices]
         code = [written(self._statements, *each) for each in zip(slices, loads, results, strict=True)]
         return spec.model_copy(update={"data_transform": code})
 
     def _load(self, place: Place) -> ast.expr:
         """The expression for what a name holds, of the sub-task's input."""
-        cut = self._owners[place]
+        cut = self.cuts[self._owners[place]]
         value = ast.Subscript(ast.Name("input_data", ast.Load()), ast.Constant(cut.name), ast.Load())
         return _arranged(value, canonical_axes(cut.type), cut.axes[cut.places.index(place)])
 
@@ -178,11 +221,17 @@ class SubtaskWriter:
                 found.append(spec)
         return found
 
-    def _is_likely(self, name: str, slices: Sequence[Slice]) -> bool:
+    def _is_likely(self, name: str, slices: Sequence[Slice], offered: Offered) -> bool:
         """Whether all that a function executes is executed in slices, too."""
         numbers = tuple(dict.fromkeys(number for part in slices for number in part.statements))
-        every = enumerate(self.found.functions)
-        return all(name not in own or may_serve(own[name], self._implied(at, numbers)) for at, own in every)
+        for at, own in enumerate(self.found.functions):
+            if name not in own:
+                continue
+            if offered == "likely" and not may_serve(own[name], self._implied(at, numbers)):
+                return False
+            if offered == "suited" and not suits(own[name], [self.found.executed[at][number] for number in numbers]):
+                return False
+        return True
 
     def _implied(self, at: int, numbers: tuple[int, ...]) -> Executed:
         key = at, numbers
@@ -212,55 +261,9 @@ def _indented(code: str) -> str:
     return "".join(f"    {line}\n" for line in code.splitlines()) or "    pass\n"
 
 
-def whole_dims(task: Task) -> dict[str, Dim]:
-    """Names for the products among the dims of a task's streams, which sub-tasks may have as dims of their own."""
-    taken, found = {*task.symbols()}, dict[str, Dim]()
-    for type_ in (*task.input_types, *task.output_types):
-        for dim in type_.shape:
-            name = "".join(sorted(symbol.name for symbol in dim.free_symbols))
-            if (
-                factors(dim)
-                and not dim.is_Symbol
-                and all(part.is_Symbol for part in factors(dim))
-                and name not in taken
-            ):
-                found.setdefault(name, dim)
-    return found
-
-
-def _with_whole_dims(task: Task, whole: Task) -> Task:
-    """The sub-task with products of dims as dims, where their factors occur in no other type."""
-    symbols = whole.symbols()
-    for name, dim in whole_dims(whole).items():
-        sizes = [try_evaluate(dim, each) for each in whole.size_sets()]
-        streams = (*task.input_types, *task.parameter_types, *task.output_types)
-        every = [each for type_ in streams for each in type_.shape]
-        elements = [*(type_.dtype for type_ in streams), *(dtype for pair in task.fn_types for dtype in pair)]
-        within = [each for dtype in elements for part in components_of(dtype) for each in layout(part)]
-        shared = [each for each in (*every, *within) if each.free_symbols & dim.free_symbols]
-        apart = all(each == dim for each in shared) and dim not in within
-        if dim not in every or not apart or None in sizes:
-            continue
-        renamed = {
-            "inputs": [_renamed(spec, dim, name, symbols) for spec in task.inputs],
-            "outputs": [_renamed(spec, dim, name, symbols) for spec in task.outputs],
-            "sizes": {**task.sizes, name: sizes if len(sizes) > 1 else sizes[0]},
-        }
-        task = task.model_copy(update=renamed)
-    return task
-
-
-_Spec = TypeVar("_Spec", TensorSpec, OutputSpec)
-
-
-def _renamed(spec: _Spec, dim: Dim, name: str, symbols: Mapping[str, Dim]) -> _Spec:
-    dims = [name if parse_dim(each, symbols) == dim else each for each in spec.dims]
-    return spec.model_copy(update={"dims": dims})
-
-
 def typed(spec: TensorSpec | OutputSpec, whole: Task) -> StreamType:
     """The type of a sub-task's stream in the dims of the whole."""
-    symbols = {**whole.symbols(), **whole_dims(whole)}
+    symbols = whole.symbols()
     return StreamType(parse_dtype(spec.dtype, symbols), tuple(parse_dim(dim, symbols) for dim in spec.dims))
 
 

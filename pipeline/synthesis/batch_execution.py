@@ -22,6 +22,10 @@ from step_runtime.verification.instance import TaskInstance
 
 _NUMBERS = 2**21
 """The most numbers in a block of combined rows; more rows go into further blocks."""
+_FEWEST, _LEAST_SECONDS = 200, 10.0
+"""Candidates and seconds of a share at least: a few tell nothing, and a busy machine must not decide what is found."""
+_LOOK = 0.01
+"""Seconds after which the processor time is looked at again."""
 _ROW = 16
 """Numbers in whose memory the digest of a row and its derivation fit."""
 
@@ -35,7 +39,8 @@ class BatchExecutor:
         self.budget = budget
         self.deadline = time.process_time() + budget.seconds
         self.clock = time.monotonic() + budget.clock
-        self.candidates = 0
+        self._looked = 0.0
+        self.candidates = self.meetings = 0
         self.kept = 0
         self.full = False
         self._end = (budget.candidates, self.deadline)
@@ -46,11 +51,11 @@ class BatchExecutor:
         self._layouts: dict[StreamType, RowLayout] = {}
 
     def enter(self, space: TypeSpace, share: float) -> None:
-        """Continues in another space, and from here on with a share of the whole budget's time and candidates."""
+        """Continues in another space, from here on with a share of the budget's time and candidates, or more."""
         self.space = space
         self._end = (
-            int(self.candidates + share * self.budget.candidates),
-            time.process_time() + share * self.budget.seconds,
+            self.candidates + max(int(share * self.budget.candidates), _FEWEST),
+            time.process_time() + max(share * self.budget.seconds, _LEAST_SECONDS),
         )
         self.forget()
 
@@ -99,11 +104,24 @@ class BatchExecutor:
         self._over = self._over or self.candidates + candidates > self.budget.candidates
         if self._over or self.candidates + candidates > most:
             raise OutOfBudget("candidates")
-        if time.process_time() > min(deadline, self.deadline):
-            raise OutOfBudget("time")
-        if time.monotonic() > self.clock:
-            raise OutOfBudget("clock")
+        if (now := time.monotonic()) > self._looked + _LOOK:
+            # To ask for the processor time takes a call of the system, to ask the clock none.
+            self._looked = now
+            if time.process_time() > min(deadline, self.deadline):
+                raise OutOfBudget("time")
+            if now > self.clock:
+                raise OutOfBudget("clock")
         self.candidates += candidates
+
+    def meet(self) -> None:
+        """Accounts for a way for operands to meet that is looked at for the first time.
+
+        Raises:
+            OutOfBudget: So many are looked at, or the time is used up.
+        """
+        self.meetings += 1
+        self._over = self._over or self.meetings > self.budget.meetings
+        self.spend(0)
 
     def add(self, op: Primitive, *inputs: Operand) -> tuple[Operand, ...]:
         """The results of a primitive on blocks."""

@@ -13,10 +13,9 @@ import torch
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.phases import PHASES, Phase, Types, resumed
-from pipeline.synthesis.rules import RuleTable
+from pipeline.synthesis.rules import RuleTable, SeedStreams
 from pipeline.synthesis.search_budget import OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import SearchRound
-from pipeline.synthesis.terms import SeedStreams
 from pipeline.synthesis.top_down import InvertibleOperands
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.execution.invocation import default_dtype
@@ -75,8 +74,6 @@ class BidirectionalSearch:
             time.monotonic() - self._start[0],
             time.process_time() - self._start[1],
             self._executor.candidates,
-            self._turn.distinct if self._turn else 0,
-            self._turn.subgoals if self._turn else 0,
             len(self._refused),
             found[impl] if impl else None,
             tuple(found)[1:],
@@ -88,7 +85,10 @@ class BidirectionalSearch:
         types, depth = phase.types, phase.depth
         if types not in self._tables:
             space = TypeSpace(self._instance.scope, types.spare)
-            self._tables[types] = RuleTable(space, types.invented), InvertibleOperands(self._executor)
+            self._tables[types] = (
+                RuleTable(space, types.invented, self._executor.meet),
+                InvertibleOperands(self._executor),
+            )
         table, invertible = self._tables[types]
         self._executor.enter(table.space, depth.share)
         self._turn = None

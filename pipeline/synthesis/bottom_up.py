@@ -19,8 +19,7 @@ from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.rulebook import Rulebook
-from pipeline.synthesis.rules import Rule
-from pipeline.synthesis.terms import Term
+from pipeline.synthesis.rules import Rule, Term
 from pipeline.synthesis.type_space import CoercionPath, TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
 from step_runtime.base.types import StreamType

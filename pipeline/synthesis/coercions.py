@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,12 +34,12 @@ _WIDEST = 7
 class Edit(NamedTuple):
     """One step of an alignment: what happens to the next `taken` dims of the source to give `given`."""
 
-    kind: Literal["keep", "insert", "drop", "merge", "split", "regroup"]
+    kind: Literal["keep", "insert", "drop", "merge", "split"]
     taken: tuple[Dim, ...]
     given: tuple[Dim, ...]
 
 
-_COST = {"keep": 0.0, "insert": 1.0, "drop": 0.3, "merge": 1.0, "split": 1.0, "regroup": 2.0}
+_COST = {"keep": 0.0, "insert": 1.0, "drop": 0.3, "merge": 1.0, "split": 1.0}
 """What edits cost: about the primitives that they take; dims of 1 are cheap to drop."""
 
 
@@ -124,25 +123,6 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
     if a and not a[0].is_Integer:
         widths = (width for width in range(2, len(b) + 1) if multiply_to(b[:width], a[0]) and ONE not in b[:width])
         yield from (Edit("split", a[:1], b[:width]) for width in widths)
-    for taken, given in _regrouped(a, b) if a else ():
-        yield Edit("regroup", a[:taken], b[:given])
-
-
-def _regrouped(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[tuple[int, int]]:
-    """How many dims of `a` and of `b` are the same dims in a row, taken together in other ways."""
-    taken = given = 0
-    left, right = a[0], b[0]
-    while left != right:
-        if (rest := factor_of(left, right)) is not None and given + 1 < len(b):
-            given += 1
-            left, right = rest, b[given]
-        elif (rest := factor_of(right, left)) is not None and taken + 1 < len(a):
-            taken += 1
-            left, right = a[taken], rest
-        else:
-            return
-    if taken and given:
-        yield taken + 1, given + 1
 
 
 def _cost(edit: Edit) -> float:
@@ -207,7 +187,7 @@ class _Walk:
             self._do(Bufferize(missing))
 
     def _narrow(self, edits: Sequence[Edit]) -> None:
-        """Drops, merges, splits and regroups, outermost first so that inner indices stay true."""
+        """Drops, merges and splits, outermost first so that inner indices stay true."""
         index = sum(len(edit.taken) for edit in edits)
         for edit in reversed(edits):
             index -= len(edit.taken)
@@ -276,10 +256,3 @@ def factors(dim: Dim) -> tuple[Dim, ...]:
         parts += [base] * int(power) if power.is_Integer and power > 0 else [part]
     found = tuple(as_dim(part) for part in parts if part != 1)
     return found if len(found) > 1 else ()
-
-
-@lru_cache(maxsize=8192)
-def factor_of(whole: Dim, part: Dim) -> Dim | None:
-    """What remains of a product of dims without some of its factors; None for other dims."""
-    own, taken = Counter(factors(whole)), Counter(factors(part) or (part,))
-    return as_dim(whole / part) if taken < own else None

@@ -8,20 +8,24 @@ repeated, or a placeholder is put around them, before or after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, permutations, product
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
+
+from torch import Tensor
 
 from pipeline.synthesis.coercions import cut
-from pipeline.synthesis.lowering import Backend, route, zipped
+from pipeline.synthesis.lowering import Backend, ProgramBuilder, route, zipped
 from pipeline.synthesis.operand_shapes import OperandShapes, PartId, Shape
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
+from pipeline.synthesis.value_blocks import SeenValues
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of
 from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
+from step_runtime.program.graph import Node, Program, StreamId
 
 COST = 2
 """The cost of a function or a routing, in units of a choice of path."""
@@ -115,10 +119,10 @@ class Consumer:
 
 
 class RuleTable:
-    """The rules of one space, each made when first asked for; `invented` as of `OperandShapes`."""
+    """The rules of one space, made when first asked for, of which `meet` is told; `invented` as of `OperandShapes`."""
 
-    def __init__(self, space: TypeSpace, invented: int = 0) -> None:
-        self.space = space
+    def __init__(self, space: TypeSpace, invented: int = 0, meet: Callable[[], None] = lambda: None) -> None:
+        self.space, self._meet = space, meet
         self._shapes = OperandShapes(space, invented)
         self._backend = _TypeBackend(Rules(space.scope.sizes))
         self._known: dict[tuple[Consumer, tuple[TypeId, ...]], tuple[Rule, ...]] = {}
@@ -156,6 +160,7 @@ class RuleTable:
         """The rules by which a consumer takes streams of these types."""
         key = consumer, sources
         if key not in self._known:
+            self._meet()
             found = (
                 self._applied(consumer, sources)
                 if consumer.index is None
@@ -286,3 +291,107 @@ def without_placeholder(shape: Sequence[Dim]) -> Iterator[Flatten]:
         place = dims.index(ONE)
         del dims[place]
         yield Flatten((max(place, 1),))
+
+
+@dataclass(frozen=True, eq=False)
+class SeedStream:
+    """A stream that a round starts from: `values` is one row, and `cost` 0 for an input and 1 for what is made."""
+
+    type: StreamType
+    values: Tensor
+    term: Term
+    cost: int
+
+
+class SeedStreams:
+    """Streams that differ in type or value, in the order of their addition."""
+
+    def __init__(self, streams: Iterable[SeedStream] = ()) -> None:
+        self._streams: list[SeedStream] = []
+        self._seen: dict[StreamType, SeenValues] = {}
+        for stream in streams:
+            self.add(stream)
+
+    def __iter__(self) -> Iterator[SeedStream]:
+        return iter(self._streams)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def add(self, stream: SeedStream) -> bool:
+        """Adds a stream, unless there is one of its type and value; whether it was added."""
+        new = bool(len(self._seen.setdefault(stream.type, SeenValues()).new(stream.values)))
+        self._streams += [stream] if new else []
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class InputTerm:
+    """An input of the task, by its place."""
+
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class RuleTerm:
+    """A rule applied to terms."""
+
+    rule: Rule
+    operands: tuple[Term, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramTerm:
+    """A stream of a program that was found elsewhere."""
+
+    program: Program
+    stream: StreamId
+
+
+Term: TypeAlias = InputTerm | RuleTerm | ProgramTerm
+
+
+class TermWriter:
+    """Writes terms into one program, each once."""
+
+    def __init__(self, builder: ProgramBuilder) -> None:
+        self.builder = builder
+        self._written: dict[Term, StreamId] = {}
+
+    def stream(self, term: Term) -> StreamId:
+        """The stream that a term makes."""
+        if term not in self._written:
+            self._written[term] = self._write(term)
+        return self._written[term]
+
+    def _write(self, term: Term) -> StreamId:
+        if isinstance(term, InputTerm):
+            return term.place
+        if isinstance(term, RuleTerm):
+            return term.rule.write(self.builder, [self.stream(operand) for operand in term.operands])
+        streams = {place: place for place in range(len(term.program.inputs))}
+        for node in needed_nodes(term.program, term.stream):
+            streams |= zip(node.outputs, self.builder.add(node.op, *(streams[i] for i in node.inputs)), strict=True)
+        return streams[term.stream]
+
+
+def needed_nodes(program: Program, stream: StreamId) -> list[Node]:
+    """The nodes that lead to a stream, in order."""
+    needed, found = {stream}, list[Node]()
+    for node in reversed(program.nodes):
+        if not needed.isdisjoint(node.outputs):
+            found.append(node)
+            needed.update(node.inputs)
+    return found[::-1]
+
+
+def functions_of(term: Term) -> set[Fn]:
+    """The functions that rules apply in a term; none of a program's."""
+    found, open_, seen = set[Fn](), [term], set[Term]()
+    while open_:
+        each = open_.pop()
+        if isinstance(each, RuleTerm) and each not in seen:
+            seen.add(each)
+            found.add(each.rule.fn)
+            open_ += each.operands
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,14 +30,16 @@ _WORDS: dict[Reason, str] = {
 class SearchBudget:
     """When to give up: processor seconds, candidates tried, and numbers of float64 kept (8 bytes each).
 
-    A search that ends by `candidates` or `numbers` ends in the same state on any machine. It ends at the first of so
-    many `programs`. The clock ends it where a function hangs, or the machine is busy.
+    `meetings` bounds the ways for functions' operands to meet, by type, which are looked at before anything is run. A
+    search that ends by `candidates`, `meetings` or `numbers` ends in the same state on any machine. It ends at the
+    first of so many `programs`. The clock ends it where a function hangs, or the machine is busy.
     """
 
     seconds: float = 60.0
     candidates: int = 20_000_000
     numbers: int = 100_000_000
     programs: int = 1
+    meetings: int = sys.maxsize
 
     @property
     def clock(self) -> float:
@@ -58,11 +61,10 @@ class SearchOutcome:
 
     `impl` is the first program that passed the verifier, or None; `reason` then says why there is none: the limit
     reached, `exhausted` if nothing was left to try, `crashed`, or `internal` for an error of the search itself, which
-    `error` has in one line. `candidates` counts streams computed and subgoals
-    solved for, `distinct` the streams of different value that were kept, `subgoals` the values wanted top-down,
-    `refused` programs that gave the outputs on the observed data but not in verification; `length` counts primitives
-    except Copies. `seconds` is wall time, from the task's compilation on, and `processor` is processor time. `others`
-    are further programs that passed. `missed` has the lines of the reference none of whose values a stream had.
+    `error` has in one line. `candidates` counts streams computed and subgoals solved for, `refused` programs that gave
+    the outputs on the observed data but not in verification; `length` counts primitives except Copies. `seconds` is
+    wall time, from the task's compilation on, and `processor` is processor time. `others` are further programs that
+    passed. `missed` has the lines of the reference none of whose values a stream had.
     """
 
     impl: str | None
@@ -70,8 +72,6 @@ class SearchOutcome:
     seconds: float
     processor: float = 0.0
     candidates: int = 0
-    distinct: int = 0
-    subgoals: int = 0
     refused: int = 0
     length: int | None = None
     others: tuple[str, ...] = ()

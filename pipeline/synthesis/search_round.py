@@ -9,13 +9,21 @@ import numpy
 import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import GIVEN, Block, BottomUp, Bucket, RuleApplication, StreamRef
+from pipeline.synthesis.bottom_up import Block, BottomUp, Bucket, RuleApplication, StreamRef
 from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.observation import Observation
 from pipeline.synthesis.phases import RoundLimits
 from pipeline.synthesis.rulebook import Rulebook
-from pipeline.synthesis.rules import RuleTable, follow
-from pipeline.synthesis.terms import RuleTerm, SeedStream, SeedStreams, Term, TermWriter, functions_of
+from pipeline.synthesis.rules import (
+    RuleTable,
+    RuleTerm,
+    SeedStream,
+    SeedStreams,
+    Term,
+    TermWriter,
+    follow,
+    functions_of,
+)
 from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import ValueIndex
@@ -100,7 +108,7 @@ class SearchRound:
         observation: Observation,
         listener: Callable[[Block], None] = lambda block: None,
     ) -> None:
-        self._executor, self._space, self._invertible = executor, table.space, invertible
+        self._executor, self._space = executor, table.space
         self._seeds, self._observation, self._listener = seeds, observation, listener
         starts = _buckets(self._space, seeds, free=limits.free)
         served = {fn for stream in seeds for fn in functions_of(stream.term)}
@@ -116,16 +124,6 @@ class SearchRound:
 
     def _is_wanted(self, type_: StreamType) -> bool:
         return self._observation.landmarks.wanted(self._executor.layout(type_))
-
-    @property
-    def distinct(self) -> int:
-        """Streams of different value that were kept."""
-        return sum(len(bucket.values) for by_cost in self.bottom_up.buckets.values() for bucket in by_cost.values())
-
-    @property
-    def subgoals(self) -> int:
-        """Values wanted top-down."""
-        return sum(len(goals.values) for goals in self.top_down.sets)
 
     def programs(self) -> Iterator[Program]:
         """The programs of all ways to meet.
@@ -189,29 +187,16 @@ class SearchRound:
             self._make_known(*made)
 
     def _note_landmarks(self, made: Block) -> None:
-        """Adds the streams that have landmarks, and given ones whose numbers a function has only put in another order.
-
-        What reverses or transposes is structure to its author, whatever it costs here.
-        """
+        """Adds the streams that have landmarks."""
         kind = self._space.types[made.type]
 
         def term(row: int) -> Term:
             return self.assembler.term(made.derivation.made(row))
 
-        rows = set(self._observation.reached(kind, made.values, term)) | set(self._rearranged(made))
-        for row in sorted(rows):
+        for row in sorted(set(self._observation.reached(kind, made.values, term))):
             stream = SeedStream(kind, made.values[row : row + 1].clone(), term(row), 1)
             if self._seeds.add(stream):
                 self.reached.append(stream)
-
-    def _rearranged(self, made: Block) -> Iterator[int]:
-        """The rows that a function has made of seed streams, once, by putting their numbers in another order."""
-        rule, costs, rows = made.derivation
-        if costs == (min(costs[0], GIVEN),) and self._invertible.rearranges(rule):
-            for row, source in enumerate(rows[0]):
-                term = self.assembler.term(StreamRef(rule.operands[0].source, costs[0], int(source)))
-                if rule.fn not in functions_of(term):
-                    yield row
 
     def _make_known(self, type_: TypeId, cost: int) -> None:
         index, costs = self._streams[type_]

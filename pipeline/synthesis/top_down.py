@@ -60,18 +60,6 @@ def is_elementwise(executor: BatchExecutor, rule: Rule, hole: int) -> bool:
     return values is not None and torch.equal(values[0, 1:], values[1, 1:])
 
 
-def rearranges(executor: BatchExecutor, rule: Rule) -> bool:
-    """Whether a rule gives the numbers of its only operand in another order, as far as one random operand shows."""
-    layout = executor.layout(rule.operands[0].target)
-    if not isinstance(rule.apply, Map) or len(rule.operands) > 1 or len(layout.shapes) > 1 or layout.numbers < 2:
-        return False
-    part = torch.rand(1, layout.numbers, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    values = executor.apply(rule, [part])
-    if values is None or values.shape != part.shape or torch.equal(values, part):
-        return False
-    return torch.equal(values.sort().values, part.sort().values)
-
-
 class OperandSolver:
     """Solves for an operand; tables of functions of one operand are made once."""
 
@@ -229,14 +217,7 @@ class InvertibleOperands:
     def __init__(self, executor: BatchExecutor) -> None:
         self._executor = executor
         self._known: dict[tuple[object, ...], bool] = {}
-        self._rearranging: dict[Rule, bool] = {}
         self.solver = OperandSolver(executor)
-
-    def rearranges(self, rule: Rule) -> bool:
-        """As `inversion.rearranges`."""
-        if rule not in self._rearranging:
-            self._rearranging[rule] = rearranges(self._executor, rule)
-        return self._rearranging[rule]
 
     def of(self, rule: Rule) -> list[int]:
         """The operands of a rule that can be solved for; none of a rule of many, as the others are to be chosen."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pipeline.synthesis.coercions import find_coercions
 from pipeline.synthesis.fingerprints import Fingerprint, kind_of, similarity
 from pipeline.synthesis.lowering import ProgramBuilder, route, zipped
 from pipeline.synthesis.operand_shapes import OperandShapes, Shape
-from pipeline.synthesis.plans import Step
-from pipeline.synthesis.precedents import Form, Precedent, form_of
-from pipeline.synthesis.type_space import TypeSpace, chains
+from pipeline.synthesis.precedents import Form, Precedent, Step, form_of
+from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType, StreamType, STuple, components_of
@@ -94,10 +94,10 @@ class _Lowering:
 
 
 def _coerced(builder: ProgramBuilder, stream: StreamId, dtype: DType, shape: Shape) -> StreamId:
-    ways = chains(builder.types[stream], StreamType(dtype, shape))
+    ways = find_coercions(builder.types[stream], StreamType(dtype, shape))
     if not ways:
         raise RuleError("coercion", "no structural primitives lead there")
-    for op in ways[0]:
+    for op in ways[0].ops:
         stream = builder.add(op, stream)[0]
     return stream
 

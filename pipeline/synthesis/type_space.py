@@ -30,7 +30,7 @@ TypeId = int
 _WAYS = 2
 """Chains between the same two types that are distinguished."""
 _REPEATS = 2
-"""Dims that one path may invent."""
+"""Dims that one path may invent; of a longer shape, all but one."""
 _MOST_DIMS = 5
 """The dims up to which a type may hold each of the inputs' dims once, or what a function adds to those it takes."""
 ONE = sympy.Integer(1)
@@ -155,8 +155,9 @@ class TypeSpace:
         """Shortest paths to a type; two where a dim that occurs twice lets them differ in meaning."""
         key = source, target
         if key not in self._ways:
-            made = (self._path_of(source, ops) for ops in chains(self.types[source], target)[:_WAYS])
-            found = [path for path in made if path is not None and len(path.invented) <= _REPEATS]
+            made = (self._path_of(source, way.ops) for way in find_coercions(self.types[source], target)[:_WAYS])
+            most = max(_REPEATS, len(target.shape) - 1)
+            found = [path for path in made if path is not None and len(path.invented) <= most]
             dims = dims_of(target)
             distinct = any(dims.count(dim) > 1 for path in found for dim in path.invented)
             self._ways[key] = tuple(found if distinct else found[:1])
@@ -175,19 +176,6 @@ class TypeSpace:
         except RuleError:
             return None
         return CoercionPath(source, ops, tuple(steps))
-
-
-def chains(source: StreamType, target: StreamType) -> list[tuple[Primitive, ...]]:
-    """Chains of structural primitives from one type to another, at most two, the cheapest first.
-
-    A single element, of shape [1], is repeated along the target's outermost dim first.
-    """
-    found = [way.ops for way in find_coercions(source, target)]
-    if found or source.shape != (ONE,) or not target.shape or target.shape[-1] == ONE:
-        return found
-    outer = target.shape[-1]
-    grown = StreamType(source.dtype, (outer,))
-    return [(Repeat(outer), Flatten((1,)), *ops) for ops in chains(grown, target)]
 
 
 def _follow_constant(constant: list[bool], op: Primitive, before: StreamType) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.lms.embedded.parsing import Question, demonstration, find_task, question, solved_examples
-from pipeline.synthesis.chart import Chart
-from pipeline.synthesis.sampling import sample
+from pipeline.synthesis.chart import Chart, sample
 from step_runtime.base.errors import StepError
 from step_runtime.language.canonical import canonical_key
 from step_runtime.language.parser import parse

@@ -1,7 +1,6 @@
 """Splitting holds these: sub-tasks are solved one by one and composed, within a budget."""
 
-from pipeline.splitting.outcomes import SplitOutcome
-from pipeline.splitting.split_search import split_all
+from pipeline.splitting.split_search import SplitOutcome, split_all
 from pipeline.synthesis.search_budget import SearchBudget
 from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.reader import loads_task
@@ -30,3 +29,4 @@ def test_what_no_function_makes_stays_unsolved_and_the_outcome_says_so() -> None
     assert outcome.impl is None and outcome.unsolved == ("y",)
     assert outcome.candidates <= 3_000
     assert "n" in [part.task.outputs[0].name for part in outcome.parts]
+    assert outcome.reached is not None and outcome.reached[0] != "y" and "step.Map(fn=fn_scale)" in outcome.reached[1]

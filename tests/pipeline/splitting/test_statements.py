@@ -92,3 +92,17 @@ def test_attention_is_written_out_on_request() -> None:
         torch.testing.assert_close(found["result"], values(f"found = {code}{rest}", q=q, k=k, v=v, mask=mask)["found"])
     for rest in (", dropout_p=0.1)", ", is_causal=flag)"):
         assert "scores" not in [line.target for line in normal_form([code + rest], expanded=True)]
+
+
+def test_loops_of_known_members_are_unrolled() -> None:
+    code = "x = input_data['x']\nfor i in range(L_value):\n    x = x * input_data[f'w{i}']\nx"
+    lines = [line.code for line in normal_form([code], numbers={"L_value": 2})]
+    assert lines[:3] == ["x = input_data['x']", "x = x * input_data['w0']", "x = x * input_data['w1']"]
+    assert lines[-1] == "result = x"
+    assert any(line.code.startswith("for ") for line in normal_form([code]))
+
+
+@pytest.mark.parametrize("body", ["x = x + t\n    break", "t = x", "x = x + t if t > 0 else t\n    y = t"])
+def test_loops_that_may_end_early_or_change_what_they_run_over_stay_whole(body: str) -> None:
+    code = f"for t in (x, y):\n    {body}\nx"
+    assert normal_form([code])[0].code.startswith("for ")

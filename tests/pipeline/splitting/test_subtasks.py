@@ -1,7 +1,9 @@
 """Sub-tasks hold these: each is a task of its own, with the part of the reference and the functions that it needs."""
 
+from typing import get_args
+
 from pipeline.splitting.cuts import find_cuts
-from pipeline.splitting.subtasks import SubtaskWriter, typed
+from pipeline.splitting.subtasks import Offered, SubtaskWriter, typed
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 from tests.pipeline.splitting.layers import TEXT, layer
@@ -40,14 +42,25 @@ def test_axes_in_another_order_are_permuted_on_both_sides() -> None:
     assert rest is not None and "gate = input_data['gate'].permute(0, 2, 1)" in rest.outputs[0].data_transform[0]
 
 
-def test_a_product_of_dims_that_stays_whole_is_a_dim() -> None:
-    text = TEXT.replace("dims: [N, B]", "dims: [N*B]")
-    task = layer(text)
-    found = writer(task).subtask("n", [])
-    assert found is not None and found.inputs[0].dims == ["BN"] and found.sizes["BN"] == [8, 15]
-    assert typed(found.inputs[0], task) == task.input_types[0]
+def test_functions_are_offered_by_what_they_execute() -> None:
+    own = writer(layer(TEXT.replace("[(input[0] * input[0]).mean()]", "[input[0].var()]")))
+    names = {
+        offered: [fn.func_name for fn in task.fns] if (task := own.subtask("n", [], (), offered)) else []
+        for offered in get_args(Offered)
+    }
+    assert names == {"suited": ["fn_scale"], "likely": ["fn_scale"], "all": ["fn_meansquare", "fn_scale"]}
 
 
-def test_likely_functions_execute_nothing_that_the_reference_does_not() -> None:
-    found = writer(layer()).subtask("y", ["n", "gate"], likely=True)
-    assert found is not None and [fn.func_name for fn in found.fns] == ["fn_up", "fn_product"]
+def test_dims_are_tried_in_the_order_of_what_is_given() -> None:
+    """The scores of a reference that permutes its heads for one product: a program need not permute them."""
+    text = TEXT.replace(
+        "gate = torch.sigmoid(n @ input_data['Wg'].T)",
+        "gate = torch.sigmoid(n.flip(0).transpose(0, 1) @ input_data['Wg'].T)",
+    )
+    own = writer(layer(text.replace("gate * (n", "gate.transpose(0, 1) * (n")))
+    types = own.orders("gate", ["n"])
+    assert [str(each) for each in types] == ["Buffer(fp32, [F]) [N, B]", "Buffer(fp32, [F]) [B, N]"]
+    gate = own.subtask("gate", ["n"], order=types[0])
+    assert gate is not None and gate.outputs[0].data_transform[0].endswith("gate.permute(1, 0, 2)")
+    own.settle("gate", typed(gate.outputs[0], own.task))
+    assert (rest := own.subtask("y", ["n", "gate"])) is not None and rest.inputs[1].dims == ["N", "B"]

@@ -31,7 +31,6 @@ def stream(dtype: str, *dims: str) -> StreamType:
         (stream("fp32", "2*M", "N"), stream("fp32", "2", "M", "N"), [Reshape]),
         (stream("fp32", "M", "M", "N"), stream("fp32", "M*M", "N"), [Flatten]),
         (stream("fp32", "2*M*N", "K"), stream("fp32", "2", "M", "N", "K"), [Reshape, Reshape]),
-        (stream("fp32", "M", "N*K"), stream("fp32", "M*N", "K"), [Flatten, Reshape]),
         (stream("fp32", "N"), stream("fp32", "N", "M"), [Promote, Bufferize, Repeat, Flatten, Streamify]),
         (stream("[fp32, fp32]", "N"), stream("[fp32, fp32]", "K", "M", "N"), [Repeat, Repeat]),
         (stream("Multihot(fp32, E)", "M"), stream("Multihot(fp32, E)", "M"), []),

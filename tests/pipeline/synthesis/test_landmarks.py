@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
-from pipeline.synthesis.landmarks import Landmarks
-from pipeline.synthesis.observation import flat_inputs
+from pipeline.synthesis.observation import Landmarks, flat_inputs
 from pipeline.synthesis.reference_values import ReferenceValue, reference_values
 from pipeline.synthesis.value_blocks import RowLayout
 from step_runtime.execution.invocation import default_dtype

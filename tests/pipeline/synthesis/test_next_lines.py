@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from pipeline.synthesis.next_lines import MOST_LINES, NextLines
-from pipeline.synthesis.plans import NotAPlan, Step, plan_of
+from pipeline.synthesis.precedents import NotAPlan, Step, plan_of
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Accum, Map, Merge, Scan
 from step_runtime.program.printer import print_program

@@ -9,8 +9,7 @@ from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bidirectional_search import BidirectionalSearch
 from pipeline.synthesis.observation import SEEDS, Observation, least_instance
-from pipeline.synthesis.rules import RuleTable
-from pipeline.synthesis.terms import InputTerm, RuleTerm, SeedStream
+from pipeline.synthesis.rules import InputTerm, RuleTable, RuleTerm, SeedStream
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.execution.invocation import default_dtype
 from tests.support.small_tasks import of_scalars, task

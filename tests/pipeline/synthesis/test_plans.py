@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.synthesis.plans import NotAPlan, plan_of
+from pipeline.synthesis.precedents import NotAPlan, plan_of
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope

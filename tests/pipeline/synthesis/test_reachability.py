@@ -1,6 +1,6 @@
 """Look-ahead by types: what can still be finished, and what can't."""
 
-from pipeline.synthesis.reachability import Reachability
+from pipeline.synthesis.next_lines import Reachability
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.tasks.scope import Scope, static_scope

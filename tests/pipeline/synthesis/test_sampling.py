@@ -2,8 +2,7 @@
 
 import pytest
 
-from pipeline.synthesis.chart import Chart
-from pipeline.synthesis.sampling import sample
+from pipeline.synthesis.chart import Chart, sample
 from step_runtime.language.parser import parse
 from step_runtime.verification.check import check_outputs, infer_types
 from step_runtime.verification.verify import Verifier

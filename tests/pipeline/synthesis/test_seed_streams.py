@@ -3,7 +3,7 @@
 import sympy
 import torch
 
-from pipeline.synthesis.terms import InputTerm, SeedStream, SeedStreams
+from pipeline.synthesis.rules import InputTerm, SeedStream, SeedStreams
 from step_runtime.base.types import Scalar, StreamType
 
 N, M = sympy.symbols("N M")

@@ -3,8 +3,7 @@
 from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.phases import RoundLimits
 from pipeline.synthesis.rulebook import Rulebook
-from pipeline.synthesis.rules import RuleTable
-from pipeline.synthesis.terms import InputTerm, ProgramTerm, RuleTerm, TermWriter, functions_of, needed_nodes
+from pipeline.synthesis.rules import InputTerm, ProgramTerm, RuleTable, RuleTerm, TermWriter, functions_of, needed_nodes
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope

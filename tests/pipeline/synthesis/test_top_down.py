@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.synthesis import SearchBudget, bidirectional_search, synthesize
-from pipeline.synthesis.landmarks import Landmarks
+from pipeline.synthesis.observation import Landmarks
 from pipeline.synthesis.phases import DECLARED, Depth, Phase, RoundLimits
 from pipeline.synthesis.top_down import TopDown
 from step_runtime.verification.loading import load_task
