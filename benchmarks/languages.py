@@ -1,8 +1,7 @@
 """Two languages, one optimizer: a scripted LM learns STeP and TT-Lang, and the figures stand side by side.
 
-The LM knows an oracle and a wrong program of each task. In the order of their names, tasks need 0 to 3 demonstrations
-in the request to be answered rightly, and then every other answer is right. It follows this rule in every language, so
-that the figures measure the algorithm and the verifiers, and no model. A token is counted as four characters.
+The LM is `--lm scripted/LANGUAGE`. It follows one rule in every language, so that the figures measure the algorithm and
+the verifiers, and no model.
 
 How to run: python -m benchmarks.languages [step ttlang]
 """
@@ -22,20 +21,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import dspy
-from dspy import lm15
-
-import pipeline.lms.factory
 from pipeline import compile as compiling
 from pipeline import evaluate
-from pipeline.actions.shown_programs import Shown, read_shown
 from pipeline.base.errors import run_command
 from pipeline.base.languages import chosen
 from pipeline.languages import registry
 from pipeline.verification.judge import Request, judge
 from pipeline.verification.limits import verification_pool
-from signatures import render_task
-from step_runtime.tasks.task import Task
+from pipeline.verification.shown_programs import Shown, read_shown
 
 SAMPLES = 4
 _ROWS = {
@@ -51,36 +44,6 @@ _ROWS = {
 }
 
 
-class Scripted:
-    """Answers from a fixed table; see the module."""
-
-    def __init__(self, shown: Shown) -> None:
-        tasks, programs = list(shown.tasks.values()), {each.task.name: each.text for each in shown.oracles}
-        wrong = {each.task.name: each.text for each in shown.near_misses}
-        self._table = [
-            (_lines(task), programs[task.name], wrong.get(task.name, "wrong"), place * 4 // len(tasks))
-            for place, task in enumerate(tasks)
-        ]
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        """A right answer where enough is shown and the request's seed is even."""
-        *shown, asked = [message.text or "" for message in request.messages]
-        lines = {*map(str.strip, asked.splitlines())}
-        _, right, wrong, needed = max((row for row in self._table if row[0] <= lines), key=lambda row: len(row[0]))
-        knows = len(shown) // 2 >= needed and (request.config.seed or 0) % 2 == 0
-        answer = f"[[ ## impl ## ]]\n```\n{right if knows else wrong}\n```\n"
-        prompt = len(str(request.system)) + sum(map(len, [*shown, asked]))
-        usage = lm15.Usage(input_tokens=prompt // 4, output_tokens=len(answer) // 4)
-        message = lm15.Message.assistant(answer)
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
-
-
-def _lines(task: Any) -> frozenset[str]:
-    """The lines of a task as a request shows it."""
-    text = render_task(task) if isinstance(task, Task) else task.statement
-    return frozenset(map(str.strip, text.strip().splitlines()))
-
-
 def _run(command: Any, *argv: str) -> dict[str, Any]:
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = run_command(command.NAME, command.main, [*argv, "--json"])
@@ -93,9 +56,7 @@ def _run(command: Any, *argv: str) -> dict[str, Any]:
 def figures(name: str, folder: Path) -> Mapping[str, Any]:
     """All figures of a language; files are written to a folder."""
     shown = read_shown(registry.find(name))
-    lm = dspy.LM("scripted", engine=Scripted(shown), cache=False, num_retries=0)
-    pipeline.lms.factory.make_lm = lambda *_, **__: lm
-    options = ["--language", name, "--lm", "scripted/x", "--samples", str(SAMPLES), "--temperatures", "0.7"]
+    options = ["--language", name, "--lm", f"scripted/{name}", "--samples", str(SAMPLES), "--temperatures", "0.7"]
     options += ["--guardian", "none"] if name == "step" else []
     program = str(folder / f"{name}.json")
     first = _run(evaluate, "--program", "none", *options)

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.actions.shown_programs import Program, Shown, read_shown
 from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
 from pipeline.base.outputs import ProgramVerdict
@@ -32,6 +31,7 @@ from pipeline.verification.isolation.confinement import Means
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import MEMORY, ProgramLimits, checking_pool, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool, cores
+from pipeline.verification.shown_programs import Program, Shown, read_shown
 
 SECRET = "the content of a file of the user's"
 REPEATS = 10

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.actions.shown_programs import read_shown
 from pipeline.languages.language import Language
+from pipeline.verification.shown_programs import read_shown
 
 
 def skill(language: Language) -> str:

@@ -23,6 +23,7 @@ from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
 from pipeline.lms.choosing import find_choice_kind
 from pipeline.lms.model_data import count_tokens, known_price
+from pipeline.lms.scripted import PREFIX, scripted_lm
 from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
 
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/[1-9]\d{{0,5}})?")
@@ -62,8 +63,8 @@ def make_lm(
     """The LM that a string names.
 
     Args:
-        model: `embedded`, `embedded/N` with N candidates a sample, or any DSPy/LiteLLM model string, whose key is
-            read from the environment.
+        model: `embedded`, `embedded/N` with N candidates a sample, `scripted/LANGUAGE`, or any DSPy/LiteLLM model
+            string, whose key is read from the environment.
         api_base: The address of an OpenAI-compatible server.
         max_tokens: Limit of an answer.
         num_retries: How often a request that fails transiently is retried.
@@ -84,6 +85,8 @@ def make_lm(
     # Otherwise LiteLLM, which connects to some providers, fetches prices from the network when imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     settings: dict[str, Any] = {"max_tokens": max_tokens, "num_retries": num_retries}
+    if model.startswith(PREFIX):
+        return scripted_lm(model)
     if is_embedded(model):
         return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
     if cache is not False:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from optimizers.strategies.coverage import Weights
-from pipeline.actions.shown_programs import Program, read_shown
 from pipeline.agent.proposer import shipped_examples
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DOCS
 from pipeline.languages import registry
+from pipeline.verification.shown_programs import Program, read_shown
 from pipeline.verification.task_files import read_in
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import read_task

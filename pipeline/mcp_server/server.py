@@ -14,7 +14,6 @@ import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
-from pipeline.actions.shown_programs import Program
 from pipeline.base.errors import print_message
 from pipeline.base.languages import DEFAULT
 from pipeline.mcp_server.reference import add_resources
@@ -22,6 +21,7 @@ from pipeline.mcp_server.tools import Toolbox, imports
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.pool import cores
+from pipeline.verification.shown_programs import Program
 
 NAME = "pipeline.mcp"
 INSTRUCTIONS = """\

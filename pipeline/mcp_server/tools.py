@@ -17,7 +17,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
 from pydantic import AfterValidator, BaseModel, Field
 
-from pipeline.actions.shown_programs import Program
 from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.outputs import ProgramVerdict
 from pipeline.base.redaction import redacted
@@ -26,6 +25,7 @@ from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
+from pipeline.verification.shown_programs import Program
 
 
 def _text(text: str) -> str:

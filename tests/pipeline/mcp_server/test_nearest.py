@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipeline.actions.shown_programs import Program
 from pipeline.mcp_server.nearest import nearest, of_files, packaged
+from pipeline.verification.shown_programs import Program
 from step_runtime import load_task, loads_task, verify
 from tests.pipeline.mcp_server.conftest import Ask
 from tests.support.paths import PROJECT
