@@ -67,7 +67,8 @@ class Operators:
         name = name_of(target)
         if (decisions := current()) is not None:
             decisions.asked = 0
-        self.names.setdefault(name)
+        if name not in _SAME:
+            self.names.setdefault(name)
         found = self.found(name, target, args, kwargs, result)
         operands = [*args, *kwargs.values()]
         carried = any(one.partial for one in values_of(operands))

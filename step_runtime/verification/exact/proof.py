@@ -215,9 +215,11 @@ class Prover:
             bits += max(0, int(least - math.log2(cover.trials)))
             if not 0 < bits < LEAST_BITS:
                 break
-        outcomes_of = f"data decide: equal for each of {cover.trials} joint outcomes of their decisions"
-        steps = (*found.steps, *([outcomes_of] if decided else []))
-        return replace(found, bits=bits, ranked=decisions.ranked, whole=decided == 3, steps=steps)
+        error = (
+            f"error: at most 2^-{bits}; independent draws: {number + 1}; joint outcomes of decisions: {cover.trials}"
+        )
+        found = replace(found, bits=bits, steps=(*found.steps, error))
+        return replace(found, ranked=decisions.ranked, whole=decided == 3)
 
     @cached_property
     def reference(self) -> Trace | Unknown:
@@ -269,7 +271,7 @@ class _Sides:
         numbers = sum(operators.count for operators in self._operators)
         bits = _bits(size.degree, size.bits, numbers)
         laws = _LAWS[draw().laws]
-        steps = self._steps(values, known, size.degree, size.bits, bits)
+        steps = self._steps(values, known, size.degree, size.bits)
         sides = ([part for result in results for part in result.parts], [part for parts in expected for part in parts])
         masks = torch.cat([_masks(one) | _masks(other) for one, other in zip(*sides, strict=True)], 1)
         return _Comparison(where, bits, laws, steps=steps), masks
@@ -307,10 +309,9 @@ class _Sides:
         return None
 
     def _steps(
-        self, values: Mapping[str, tuple[Value, ...]], known: Known, degree: float, size: float, bits: int
+        self, values: Mapping[str, tuple[Value, ...]], known: Known, degree: float, size: float
     ) -> tuple[str, ...]:
         inputs = ", ".join(f"{name} {'x'.join(map(str, parts[0].shape))}" for name, parts in values.items())
-        count = len(known.domain)
         return (
             f"symbols: each number of {inputs} is independent of all others",
             *(
@@ -318,11 +319,9 @@ class _Sides:
                 for side, operators in zip(("reference", "program"), self._operators, strict=True)
             ),
             f"normal form: {_LAWS[draw().laws]}; exponentials turn sums into products; extremes are those of sets",
-            f"defined: under the same {count} conditions on both sides"
-            if count
-            else "defined: for all inputs, on both sides",
+            f"defined: under the same conditions on both sides, {len(known.domain)} of them",
             f"compare: all results are equal modulo {WORLDS} chains of primes of 61 to 63 bits, drawn for this program",
-            f"bound: degree {degree:.3g}, coefficients of {size:.3g} bits: an error of at most 2^-{bits}",
+            f"bound: degree {degree:.3g}, coefficients of {size:.3g} bits",
             f"floats: no difference at {POINTS} wide points; prover {version()}",
         )
 
