@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FILE = "tasks.json"
 TAG = "mlflow.loggedArtifacts"
-COLUMNS = ("task", "iteration", "label", "right", "samples", "stage", "message", "program")
+COLUMNS = ("task", "iteration", "right", "stage", "message", "label", "samples", "program")
 
 
 def failed_at(attempt: Attempt) -> Stage:
@@ -46,7 +46,7 @@ class _Row:
             )
             if not found.passed:
                 stage = failed_at(found) if found.scored else "unknown" if found.unknown else "no answer"
-        return [task, self.iteration, self.label, self.right, self.samples, stage, message, program]
+        return [task, self.iteration, self.right, stage, message, self.label, self.samples, program]
 
 
 class TaskTable:
