@@ -22,6 +22,7 @@ examples:
   python -m pipeline.cost norm/2 my_program.step
   python -m pipeline.cost norm/2 my_program.step --sizes D=1024,N=64 --sram 65536 --svg cost.svg
   python -m pipeline.cost norm/2 --compare streaming.step buffered.step
+  python -m pipeline.cost --calibrate measured.csv > chip.yaml
 
 docs/cost.md explains every figure and the file of a chip.
 
@@ -36,6 +37,9 @@ class CostOptions(Config):
         "sizes to price at, such as D=16,M=5; other dims keep the first set of sizes",
         "DIM=SIZE,…",
         check=sizes_text,
+    )
+    calibrate: bool = option(
+        False, "fit a chip to measured cycles: TASK is a CSV file with the columns kernel, cycles, loaded and tile"
     )
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
     sram: Count | None = option(None, "bytes of on-chip memory; anything larger is stored off-chip")
@@ -53,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--compare names the programs itself, and draws none: leave out IMPL and --svg")
 
     from pipeline.actions import price_program as action
+
+    if options.calibrate:
+        print(action.calibrated(arguments.task, options.chip))
+        return Exit.OK
+
     from pipeline.verification.task_files import load_one_with_warnings
 
     task, doubts = load_one_with_warnings(arguments.task)

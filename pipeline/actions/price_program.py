@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.base.errors import UsageError
 from pipeline.base.outputs import ProgramVerdict
-from pipeline.cli.cost_tables import cost_json
+from pipeline.cli.cost_tables import aligned, cost_json
 from pipeline.cli.program_arguments import Item
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
@@ -18,8 +18,10 @@ from pipeline.verification.task_files import load_task_named, scopes, task_error
 from step_runtime.base.errors import ChipError, Diagnostic
 from step_runtime.base.units import Figure
 from step_runtime.codegen import generate_test
+from step_runtime.cost.calibration import fitted, predicted, read_measured
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
 from step_runtime.rewriting.optimizing import Explored, Variant
+from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
 from step_runtime.verification.task_costs import Priced
 
@@ -43,6 +45,26 @@ def chip_of(path: str | None, sram: int | None) -> Chip:
     except ChipError as error:
         raise UsageError(str(error)) from None
     return chip if sram is None else chip.model_copy(update={"sram": sram})
+
+
+def calibrated(measured: str, chip: str | None) -> str:
+    """A chip's YAML file, fitted to measured kernels, with the error of each as a comment.
+
+    Raises:
+        UsageError: The file holds no measured kernels, or no chip fits them.
+    """
+    try:
+        rows = read_measured(Path(measured))
+        found = fitted(rows, chip_of(chip, None))
+    except ChipError as error:
+        raise UsageError(str(error)) from None
+    table = [["kernel", "measured", "model", "error"]]
+    for row in rows:
+        cycles = predicted(row, found)
+        off = f"{cycles - row.cycles:+,} ({(cycles - row.cycles) / max(row.cycles, 1):+.1%})"
+        table.append([row.kernel, f"{row.cycles:,}", f"{cycles:,}", off])
+    lines = [f"# {line}" for line in aligned(table, right={1, 2, 3})]
+    return "\n".join([*lines, yaml_format.dump(found.model_dump(exclude_defaults=True, exclude_none=True)).rstrip()])
 
 
 def price_programs(

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.base.text import exact_number
 from step_runtime.base.shapes import format_sizes
-from step_runtime.base.units import FIGURES, UNITS
+from step_runtime.base.units import FIGURES, UNITS, Figure
 from step_runtime.cost.model import Spill
 from step_runtime.program.printer import label
 from step_runtime.verification.task_costs import Priced
@@ -18,7 +18,7 @@ def cost_table(priced: Priced, name: str, chip: str) -> str:
     cost = priced.cost
     rows = [["figure", "value", "unit", "at least", "share"]]
     for figure in FIGURES:
-        bound = getattr(priced.bound, figure, None)
+        bound = _least(priced, figure)
         value = exact_number(cost.figure(figure))
         share = f"{bound / cost.figure(figure):.0%}" if bound and cost.figure(figure) else ""
         shown = "" if bound is None else exact_number(bound)
@@ -29,12 +29,41 @@ def cost_table(priced: Priced, name: str, chip: str) -> str:
         where = f"queue of {priced.program.name(queue.stream)} before {node_label(priced, queue.node)}"
         lines.append(f"{where}: {exact_number(queue.length)} elements, {exact_number(queue.bits / 8)} bytes")
     lines += [_spill_line(priced, spill) for spill in cost.spills]
+    if cost.parameters:
+        lines.append(f"parameters: {exact_number(cost.parameters)} bytes, loaded once and held in the memory above")
     lines.append(f"transfers pass through {exact_number(cost.staging)} bytes: one element of every input and result")
     if cost.bounded:
         lines.append("dims that depend on the data count as their upper bounds")
-    path = " > ".join(node_label(priced, number) for number in cost.path)
-    lines.append(f"critical path: {path or 'the off-chip transfers'}")
+    path = " > ".join(_named(priced, number) for number in cost.path)
+    lines += [f"critical path: {path or 'the off-chip transfers'}", _roofline(priced)]
     return "\n".join(lines)
+
+
+def _least(priced: Priced, figure: Figure) -> float | None:
+    """What any program costs; other algebra may need fewer operations than the reference."""
+    bound: float | None = None if figure == "operations" else getattr(priced.bound, figure, None)
+    return bound
+
+
+def _named(priced: Priced, number: int) -> str:
+    """A primitive with the first of its streams that has a name in the program."""
+    names = priced.program.names
+    found = next((names[stream] for stream in priced.program.nodes[number].outputs if stream in names), None)
+    return f"{found} = {node_label(priced, number)}" if found else node_label(priced, number)
+
+
+def _roofline(priced: Priced) -> str:
+    """What binds the time, and how far the other limits are."""
+    cost = priced.cost
+    parts = [
+        f"off-chip transfers take {exact_number(cost.transfer)} cycles, {cost.transfer / cost.time:.0%} of the time"
+    ]
+    busy, number = max(((each.busy, -at) for at, each in enumerate(cost.nodes)), default=(0, 0))
+    if busy:
+        parts.append(f"the busiest function {exact_number(busy)}, {busy / cost.time:.0%} ({_named(priced, -number)})")
+    parts.append(f"{cost.operations / cost.traffic if cost.traffic else 0.0:.3g} operations a byte")
+    parts.append(f"{exact_number(cost.operations)} operations, the reference {exact_number(priced.bound.operations)}")
+    return f"roofline: the {'critical path binds' if cost.path else 'transfers bind'}; {'; '.join(parts)}"
 
 
 def comparison_table(programs: Sequence[tuple[str, Priced]]) -> str:
@@ -69,10 +98,15 @@ def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
             figure: {
                 "value": cost.figure(figure),
                 "unit": UNITS[figure],
-                "at_least": getattr(priced.bound, figure, None),
+                "at_least": _least(priced, figure),
             }
             for figure in FIGURES
         },
+        "reference_operations": priced.bound.operations,
+        "loaded": cost.loaded,
+        "tile": cost.tile,
+        "parameters": cost.parameters,
+        "transfer": cost.transfer,
         "staging": cost.staging,
         "bounded": cost.bounded,
         "nodes": [
@@ -128,7 +162,8 @@ def aligned(rows: Sequence[Sequence[str]], right: set[int]) -> list[str]:
 
 def _node_rows(priced: Priced) -> list[list[str]]:
     rows = [["primitive", "gives", "type", "memory", "operations", "busy", "adds"]]
-    for number, (node, spent) in enumerate(zip(priced.program.nodes, priced.cost.nodes, strict=True)):
+    cost = priced.cost
+    for number, (node, spent) in enumerate(zip(priced.program.nodes, cost.nodes, strict=True)):
         rows.append(
             [
                 node_label(priced, number),
@@ -137,7 +172,7 @@ def _node_rows(priced: Priced) -> list[list[str]]:
                 exact_number(spent.memory / 8) if spent.memory else "",
                 exact_number(spent.operations) if node.op.functions() else "",
                 f"{spent.busy / priced.cost.time:.0%}" if node.op.functions() else "",
-                exact_number(spent.added) if number in priced.cost.path else "",
+                f"{exact_number(spent.added)} ({spent.added / priced.cost.time:.0%})" if number in cost.path else "",
             ]
         )
     return rows

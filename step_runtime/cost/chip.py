@@ -73,6 +73,8 @@ class Chip(BaseModel):
             takes one bit for each of its places.
         bandwidth: Bytes a cycle between the chip and its memory, and of the port of each input.
         rate: Operations a cycle of one primitive.
+        latency: Cycles before the first byte from memory comes.
+        drain: Bytes a cycle at which the largest element of an input passes once more at the end; None for at once.
         sram: Bytes of memory on the chip; None for as much as a program needs.
         operations: What torch's operators count as, where that differs from the default table.
     """
@@ -83,6 +85,8 @@ class Chip(BaseModel):
     bytes: dict[str, Positive] = Field(default_factory=lambda: {"fp32": 4})
     bandwidth: Positive = 64
     rate: Positive = 64
+    latency: Count = 0
+    drain: Positive | None = None
     sram: Positive | None = None
     operations: dict[str, Weight] = Field(default_factory=dict)
 
@@ -111,6 +115,10 @@ class Chip(BaseModel):
     def transfer(self, bits: int) -> int:
         """The cycles that it takes to read or write so many bits off chip."""
         return ceil(bits / (8 * self.bandwidth))
+
+    def loading(self, bits: int, tile: int) -> int:
+        """The cycles of a program that transfers bind, with so many bits in its largest element."""
+        return self.transfer(bits) + self.latency + (ceil(tile / (8 * self.drain)) if self.drain else 0)
 
 
 DEFAULT_CHIP = Chip()

@@ -69,11 +69,15 @@ class Cost:
 
     Attributes:
         sizes: The value of every symbol, or of those that a reader is shown.
-        memory: Bytes on chip: what primitives hold, and the queues; without what is spilled.
+        memory: Bytes on chip: what primitives hold, parameters, and the queues; without what is spilled.
         staging: Bytes of one element of every input and result, which transfers pass through; not part of `memory`.
-        traffic: Bytes between chip and memory: inputs and results once, spills written and read.
+        traffic: Bytes between chip and memory: inputs, parameters and results once, spills written and read.
+        loaded: Of these, the bytes of inputs and parameters.
+        tile: Bytes of the largest element of an input.
+        parameters: Bytes of the parameters that the program's functions hold on chip; part of `memory`.
         operations: Of all functions.
         time: Cycles until the last token has come and all traffic is done.
+        transfer: Cycles that the traffic takes.
         queue: Elements in the longest queue.
         bounded: Whether some dim depends on the data and counts as its upper bound.
         nodes: By the program's nodes.
@@ -86,8 +90,12 @@ class Cost:
     memory: float
     staging: float
     traffic: float
+    loaded: float
+    tile: float
+    parameters: float
     operations: int
     time: int
+    transfer: int
     queue: int
     bounded: bool
     nodes: tuple[NodeCost, ...]
@@ -117,6 +125,7 @@ def estimate(
     operations: Callable[[Fn], int],
     chip: Chip = DEFAULT_CHIP,
     routing: Routing | None = None,
+    parameters: int = 0,
 ) -> Cost:
     """The cost of a checked program.
 
@@ -128,6 +137,7 @@ def estimate(
         chip: The chip.
         routing: Which streams each index element chooses, by node; where it is absent, dims that depend on the data
             count as their upper bounds.
+        parameters: Bits of the parameters that its functions read, which are loaded once and held on chip.
 
     Raises:
         TaskCodeError: As `operations`.
@@ -141,23 +151,28 @@ def estimate(
     off_chip = {(spill.node, spill.operand) for spill in spills}
     added = dict(path := timed.path())
     nodes = []
-    memory = sum(queue.bits for queue in waiting if (queue.node, queue.operand) not in off_chip)
+    memory = parameters + sum(queue.bits for queue in waiting if (queue.node, queue.operand) not in off_chip)
     for number, node in enumerate(program.nodes):
         inputs, outputs = _operands(timed, number)
         calls = node.op.calls(inputs, outputs, measure)
         held = 0 if (number, None) in off_chip else node.op.memory(inputs, outputs, measure)
         memory += held
         nodes.append(NodeCost(held, calls * per_call[number], calls * timed.cycles[number], added.get(number, 0)))
-    transfers, staging = _off_chip(timed, measure)
-    transfers += sum(spill.moved for spill in spills)
-    transfer_time = chip.transfer(transfers)
+    loaded, stored, staging, tile = _off_chip(timed, measure)
+    loaded += parameters
+    transfers = loaded + stored + sum(spill.moved for spill in spills)
+    transfer_time = chip.loading(transfers, tile)
     return Cost(
         sizes=dict(sizes),
         memory=in_bytes(memory),
         staging=in_bytes(staging),
         traffic=in_bytes(transfers),
+        loaded=in_bytes(loaded),
+        tile=in_bytes(tile),
+        parameters=in_bytes(parameters),
         operations=sum(node.operations for node in nodes),
         time=max(timed.end, transfer_time),
+        transfer=transfer_time,
         queue=max((queue.length for queue in waiting), default=0),
         bounded=not routing and any(is_routed(dim) for stream in known for s in stream.shape for dim in s.free_symbols),
         nodes=tuple(nodes),
@@ -178,12 +193,13 @@ def _operands(timed: Timeline, number: int) -> tuple[list[StreamType], list[Stre
     return [timed.types[stream] for stream in node.inputs], [timed.types[stream] for stream in node.outputs]
 
 
-def _off_chip(timed: Timeline, measure: Measure) -> tuple[int, int]:
-    """The bits of the inputs and results, and of one element of each."""
-    streams = [timed.types[number] for number in off_chip_streams(timed.program)]
-    elements = [measure.bits(stream.dtype) for stream in streams]
-    counts = [measure.elements(stream) for stream in streams]
-    return sum(count * bits for count, bits in zip(counts, elements, strict=True)), sum(elements)
+def _off_chip(timed: Timeline, measure: Measure) -> tuple[int, int, int, int]:
+    """The bits of the inputs, of the results, of one element of each, and of an input's largest element."""
+    streams, count = off_chip_streams(timed.program), len(timed.program.results)
+    elements = [measure.bits(timed.types[number].dtype) for number in streams]
+    totals = [measure.elements(timed.types[number]) * bits for number, bits in zip(streams, elements, strict=True)]
+    inputs = len(streams) - count
+    return sum(totals[:inputs]), sum(totals[inputs:]), sum(elements), max(elements[:inputs], default=0)
 
 
 def _queues(timed: Timeline, measure: Measure) -> list[QueueCost]:

@@ -331,7 +331,7 @@ class Task(_Strict):
         for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
             for index, spec in enumerate(getattr(self, key)):
                 name = getattr(spec, field)
-                taken = seen.get(name) or (in_code.get(name) if key == "fns" else None)
+                taken = seen.get(name) or in_code.get(name)
                 if taken is not None:
                     yield (key, index, field), f"duplicate name {name!r}: it is already {taken}"
                 seen[name] = f"the {field} of {key}[{index}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -37,8 +38,8 @@ class Bound:
     """The least cost of any program of a task; memory and queues have no such bound.
 
     Attributes:
-        traffic: Bytes: every input is read once, and every output written once.
-        operations: Operations of the references; a program with better algebra may need fewer.
+        traffic: Bytes: every input and parameter is read once, and every output written once.
+        operations: Operations of the references, to compare with; a program with better algebra may need fewer.
         time: Cycles that the traffic takes, or the longest input to arrive.
     """
 
@@ -59,6 +60,19 @@ class Priced:
     types: tuple[StreamType, ...]
     cost: Cost
     bound: Bound
+
+
+def parameter_bits(task: Task, program: Program | None, sizes: Sizes, chip: Chip) -> int:
+    """The bits of the parameters that a program's functions read, or, without a program, the task's references."""
+    named = {fn.label for node in program.nodes for fn in node.op.functions()} if program else set[str]()
+    code = "\n".join([
+        *(fn.apply for fn in task.fns if fn.func_name in named),
+        *(text for output in task.outputs if program is None for text in output.data_transform),
+    ])  # fmt: skip
+    words = {*re.findall(r"\w+", code)}
+    measure = Measure(sizes, chip.scalar_bits)
+    held = [stream for _, spec, stream in task.tensors() if spec in task.parameters and spec.name in words]
+    return sum(measure.elements(stream) * measure.bits(stream.dtype) for stream in held)
 
 
 class TaskCosts:
@@ -101,12 +115,15 @@ class TaskCosts:
         checked = check_program(read(text, limits), scope, limits, torch.float64.itemsize)
         if checked.found:
             raise Rejected(checked.found)
-        return checked.program, tuple(kind for kind in checked.types if kind is not None), scope
+        # Conditions on sizes were for the check; they hold code, which is no data for other processes.
+        return replace(checked.program, conditions=()), tuple(kind for kind in checked.types if kind is not None), scope
 
     def cost(self, program: Program, types: Sequence[StreamType], sizes: Sizes) -> Cost:
         """The cost of a checked program at the sizes that it was checked at."""
         instance, count = self._at(sizes)
-        cost = estimate(program, types, instance.sizes, lambda fn: count(instance.fns[fn.label]), self.chip)
+        read = parameter_bits(self.task, program, instance.sizes, self.chip)
+        operations = lambda fn: count(instance.fns[fn.label])  # noqa: E731
+        cost = estimate(program, types, instance.sizes, operations, self.chip, parameters=read)
         return replace(cost, sizes=instance.own_sizes)
 
     def price(self, text: str, sizes: Sizes | None = None) -> Priced:
@@ -125,6 +142,7 @@ class TaskCosts:
         measure = Measure(instance.sizes, self.chip.scalar_bits)
         streams = (*self.task.input_types, *self.task.output_types)
         bits = sum(measure.elements(stream) * measure.bits(stream.dtype) for stream in streams)
+        bits += parameter_bits(self.task, None, instance.sizes, self.chip)
         instance.sample_inputs(0)
         operations = operations_of(instance.reference, self.chip.weights, torch.float64)
         ports = [

@@ -49,7 +49,7 @@ from step_runtime.verification.explain import explain_values
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
 from step_runtime.verification.stress import Case, Stress
-from step_runtime.verification.task_costs import over_limits
+from step_runtime.verification.task_costs import over_limits, parameter_bits
 from step_runtime.verification.verdict import Verdict
 
 SEEDS = (0, 1)
@@ -304,7 +304,7 @@ class Verifier:
         own.reference()
         spent, changes = time.process_time() - start, Changes(self.task, own.sizes)
         for name in varying(self.task):
-            for beyond in (128, 64):
+            for beyond in (128, 64, 32):
                 size = step(self.task, name) * (beyond // step(self.task, name) + 1)
                 sizes = completed(self.task, {name: size})
                 # A reference that loops over pairs takes the square of its time.
@@ -328,7 +328,8 @@ class Verifier:
                 if index not in self._counters:
                     instance.sample_inputs(self._seeds[0])
                     self._counters[index] = OperationCounter(instance.sizes, DEFAULT_CHIP.weights, self._dtype)
-                cost = estimate(one.program, one.types, instance.sizes, self._counters[index])
+                read = parameter_bits(self.task, one.program, instance.sizes, DEFAULT_CHIP)
+                cost = estimate(one.program, one.types, instance.sizes, self._counters[index], parameters=read)
                 found = over_limits(self.task, one.program, cost)
                 if found:
                     return found

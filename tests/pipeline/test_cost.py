@@ -40,8 +40,21 @@ def test_figures_come_with_their_bound(capsys: pytest.CaptureFixture[str]) -> No
     assert "memory         68  bytes\n" in out
     assert "time          133  cycles           112    84%\n" in out
     assert "queue of E2 before Zip: 15 elements, 60 bytes" in out
-    assert "critical path: Copy > Map(fn=fn_square) > Accum(fn=fn_add, b=1) > " in out
+    assert "critical path: E1 = Copy > E3 = Map(fn=fn_square) > E4 = Accum(fn=fn_add, b=1) > " in out
+    assert "roofline: the critical path binds; off-chip transfers take 14 cycles, 11% of the time" in out
     assert err == ""
+
+
+def test_a_chip_is_fitted_to_measured_cycles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file of a chip, with each kernel's error; too few kernels are refused."""
+    measured = tmp_path / "measured.csv"
+    measured.write_text("kernel,cycles,loaded,tile\nadd,213,12288,1024\ngemm,789,49152,1024\ncopy,557,32768,4096\n")
+    assert run("--calibrate", str(measured)) == 0
+    out = capsys.readouterr().out
+    assert "# gemm         789    789  +0 (+0.0%)\n" in out and out.endswith("latency: 13\ndrain: 128\n")
+    measured.write_text("kernel,cycles,loaded,tile\nadd,213,12288,1024\n")
+    assert run("--calibrate", str(measured)) == 2
+    assert "expected three kernels or more, found 1" in capsys.readouterr().err
 
 
 def test_other_sizes_and_a_small_memory(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_two_functions_of_one_name_and_functions_that_index_ctx(tmp_path: Path) 
     """`name` is not unique, `func_name` is; functions see ctx, sizes, dims, parameters and global's helpers."""
     text = """
 global: |
-  E_value = 3
+  E_value = M_value - 2
   ctx[E] = E_value
   scale = lambda x: x * 2
 inputs:
@@ -128,7 +128,7 @@ outputs:
   dims: [M,]
   data_transform: |
     assert D.name == "D" and ctx[D] == D_value
-    (2 * input_data['E0'] + 3 * input_data['W']) * 3 / D_value
+    (2 * input_data['E0'] + E_value * input_data['W']) * sum(range(E_value)) / D_value
 """
     task = loaded(tmp_path, text)
     program = "return step.Map(fn=fn_two).apply(step.Map(fn=fn_one).apply(E0))"
