@@ -17,7 +17,8 @@ import hashlib
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +98,24 @@ def check(folder: Path) -> tuple[list[str], str]:
     except NotRight as error:
         return [*differences, f"verdict: stated passed, found that the program does not pass\n{error}"], ""
     differences += [f"{name}: differs" for name in (TASK, PROGRAM, TEST, README) if files.get(name, "") != built[name]]
-    differences += _different("", json.loads(files[MANIFEST]), json.loads(built[MANIFEST]))
+    differences += _different("", json.loads(files[MANIFEST]), json.loads(built[MANIFEST])) or (
+        [f"{MANIFEST}: its values hold, but it is written in another way"] if files[MANIFEST] != built[MANIFEST] else []
+    )
     again = _held_out(task, files[PROGRAM], secrets.randbits(32))
     differences += _different("held_out of other sizes and inputs.", {"answer": "passed"}, {"answer": again["answer"]})
     return differences, _digest(files[MANIFEST])
 
 
-def _different(place: str, stated: Any, found: Any) -> Iterator[str]:
+def _different(place: str, stated: Any, found: Any) -> list[str]:
     """The places at which two JSON values differ, each with both values."""
     if isinstance(stated, dict) and isinstance(found, dict):
-        for key in dict.fromkeys([*stated, *found]):
-            yield from _different(f"{place}.{key}".removeprefix("."), stated.get(key, _ABSENT), found.get(key, _ABSENT))
-    elif stated != found:
-        said, is_so = (visible(json.dumps(each), line=True)[:_LONGEST_VALUE] for each in (stated, found))
-        yield f"{visible(place, line=True)}: stated {said}, found {is_so}"
+        keys = ((f"{place}.{key}".removeprefix("."), key) for key in dict.fromkeys([*stated, *found]))
+        parts = (_different(where, stated.get(key, _ABSENT), found.get(key, _ABSENT)) for where, key in keys)
+        return [*chain(*parts)]
+    if stated == found and type(stated) is type(found):
+        return []
+    said, is_so = (visible(json.dumps(each), line=True)[:_LONGEST_VALUE] for each in (stated, found))
+    return [f"{visible(place, line=True)}: stated {said}, found {is_so}"]
 
 
 def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:

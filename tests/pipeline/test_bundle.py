@@ -98,6 +98,14 @@ def test_a_forged_field_is_found_whatever_it_is(made: Path, capsys: pytest.Captu
     assert differing["license"] == 'stated "MIT", found "Apache-2.0"' and digest != other
 
 
+def test_a_value_that_is_written_twice_is_found(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON readers take the last one, people the first."""
+    path = made / "bundle.json"
+    path.write_text(path.read_text().replace('"license": ', '"license": "MIT",\n  "license": ', 1))
+    code, differing, _ = checked(made, capsys)
+    assert code == 1 and differing == {"bundle.json": "its values hold, but it is written in another way"}
+
+
 @pytest.mark.parametrize("skipped", ["held_out", "cost", "verdict"])
 def test_no_gate_is_skipped(skipped: str, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A bundle without a verdict is none."""
