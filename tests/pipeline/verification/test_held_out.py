@@ -16,9 +16,9 @@ from tests.support.overfits import PLANTED
 from tests.support.scripted_runs import RIGHT, TASK
 
 
-def judge(seed: int = 0, told: list[str] | None = None) -> HoldOut:
+def judge(seed: int = 0, told: list[str] | None = None, executor: Executor | None = None) -> HoldOut:
     """Judges in one process."""
-    found = holding_out(LocalWorkers(1), seed, None, [].append if told is None else told.append)
+    found = holding_out(LocalWorkers(1), seed, None, [].append if told is None else told.append, executor)
     assert found is not None
     return found
 
@@ -71,12 +71,11 @@ class Hurried(Executor):
 
 def test_who_takes_longer_than_a_run_allows_is_judged_with_more_time() -> None:
     """A run's own workers are asked first, with a verdict's time."""
-    hold_out = holding_out(LocalWorkers(1), 0, None, executor=Hurried())
-    assert hold_out is not None
-    (found,) = hold_out([claim(loads_task(TASK, "double"), RIGHT)], [])
+    (found,) = judge(executor=Hurried())([claim(loads_task(TASK, "double"), RIGHT)], [])
     assert found is not None and found.answer == "passed"
 
 
-def test_a_language_that_does_not_offer_it_is_not_judged() -> None:
+def test_a_language_that_does_not_offer_it_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a run's domain has nothing that judges once more."""
-    assert holding_out(LocalWorkers(1), 0, "another") is None
+    monkeypatch.setattr(held_out.registry.find("step"), "holds_out", False)
+    assert holding_out(LocalWorkers(1), 0, "step") is None
