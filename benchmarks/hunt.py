@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 
@@ -255,9 +256,9 @@ class Change(ast.NodeTransformer):
             if self.rng.random() < 0.5:
                 node.left, node.right = node.right, node.left
             elif new := OPERATORS.get(type(node.op)):
-                node.op = new()
+                node.op = cast(ast.operator, new())
         elif isinstance(node, ast.Compare) and (new := OPERATORS.get(type(node.ops[0]))):
-            node.ops = [new()]
+            node.ops = [cast(ast.cmpop, new())]
         elif isinstance(node, ast.Name) and node.id in "xy":
             node.id = {"x": "y", "y": "x"}[node.id]
         return node

@@ -346,8 +346,8 @@ def _structured(name: str, args: Sequence[Any], shape: Sequence[int], own: Tenso
         over = [_over(one, args[1]) for one in args[2:] if isinstance(one, Value)]
         return flags(_padded(_masks(first), rank), *over)
     if name == "index" and (own is not None or first.masks is None) and all(isinstance(one, Value) for one in args[1]):
-        dims = 2 + max(len(one.shape) for one in args[1])
-        places = functools.reduce(torch.bitwise_or, [_padded(_masks(one), dims) for one in args[1]])
+        most = 2 + max(len(one.shape) for one in args[1])
+        places = functools.reduce(torch.bitwise_or, [_padded(_masks(one), most) for one in args[1]])
         return places.reshape(*places.shape, *(1,) * (rank - places.dim()))
     return None
 
