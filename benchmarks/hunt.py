@@ -92,7 +92,6 @@ def logarithms(rng: random.Random) -> Iterator[Case]:
                 (f"torch.rsqrt(x * x) * x ** {odd + 1}", f"x ** {odd}"),
                 (f"torch.exp({half} * torch.log(x * x))", f"(-x) ** {2 * half}"),
                 (f"torch.exp(torch.log(x) + torch.log(y)) * {odd}", f"x * y * {odd}"),
-                (f"torch.logaddexp(torch.log(x), torch.log(x)) * {odd}", f"torch.log(2 * x) * {odd}"),
                 (f"torch.softmax(torch.log(x * x) / 2, 0) * {odd}", f"x / x.sum() * {odd}"),
             ],
             4,
