@@ -438,10 +438,11 @@ def power(value: Value, exponent: Value) -> Value:
     exponents = multiply(exponent, logarithm(base_, required=False))
     known = value.known**exponent.known
     open_, nothing = known.isnan(), torch.zeros_like(known, dtype=torch.bool)
-    powers = torch.where(open_, raised(exponents), constants(known.nan_to_num(0.0)[0]))
     # Where it is defined depends on the base and on the exponent, but for its sign.
     least = replace(exponent.plain(), data=torch.minimum(exponent.data, opposite(exponent.data)))
-    facts.require(NOT_0, torch.minimum(level(powers), level(opposite(powers))), nothing, open_)
+    own = torch.where(value.zero, atom("power", value, exponent).data, raised(exponents))
+    powers = torch.where(open_, own, constants(known.nan_to_num(0.0)[0]))
+    facts.require(NOT_0, torch.minimum(level(powers), level(opposite(powers))), nothing, open_ & ~value.zero)
     facts.require(POWER, atom("power", value, least).data, open_, nothing)
     return settled(Value(powers, known, partial=True, size=raised_size(exponents)), value, exponent)
 

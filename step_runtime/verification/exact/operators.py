@@ -67,8 +67,7 @@ class Operators:
         name = name_of(target)
         if (decisions := current()) is not None:
             decisions.asked = 0
-        if name not in _SAME:
-            self.names.setdefault(name)
+        self.names |= dict.fromkeys({name} - _SAME)
         found = self.found(name, target, args, kwargs, result)
         operands = [*args, *kwargs.values()]
         carried = any(one.partial for one in values_of(operands))
