@@ -16,6 +16,7 @@ COMMANDS = {
     "bundle": "put a program in a folder with all that a reviewer needs to trust it, and check it again",
     "report": "write the tables and figures of recorded runs",
     "ablate": "measure the contributions of the structural IR, the guardian and learning",
+    "task": "write a PyTorch module as a task file",
     "sweep": "run every combination of settings",
     "language": "start a language of your own, and check its contract with the commands",
     "mcp": "serve the checks as tools for coding agents",

@@ -5,17 +5,24 @@ Files are read here, and their own code is tried in worker processes: a `global`
 
 from __future__ import annotations
 
+import atexit
 import glob
 import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipeline.base.errors import PipelineError, UsageError
+from pipeline.base.errors import PipelineError, UsageError, print_message
 from pipeline.base.paths import TASKS, shown
 from pipeline.base.text import natural_order
 from pipeline.languages import registry
@@ -228,6 +235,8 @@ def find(pattern: str, root: Path = TASKS) -> list[Path]:
         UsageError: There are none.
     """
     # Path.glob takes no absolute patterns, so that it is glob.glob here.
+    if re.fullmatch(r".+\.py:\w+", pattern):
+        return [_imported(pattern)]
     for candidate in (pattern, str(root / pattern), f"{root / pattern}.yaml") if pattern else ():
         matches = [candidate] if _exists(candidate) else _matching(candidate)
         named = [match for match in matches if match == pattern or not match.endswith(FUNCTIONS_SUFFIXES)]
@@ -237,6 +246,26 @@ def find(pattern: str, root: Path = TASKS) -> list[Path]:
     if pattern and _exists(pattern) and Path(pattern).is_dir():
         raise UsageError(f"{pattern}: no task file (*.yaml, *.yml) in this folder")
     raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(root)}")
+
+
+@lru_cache
+def _imported(module: str) -> Path:
+    """The task file of `FILE.py:NAME`, whose code runs in a process of its own.
+
+    Raises:
+        UsageError: It is no task.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="adaptive-step-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / f"{module.rpartition(':')[2]}.yaml"
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.task", module, "-o", str(path)], stderr=subprocess.PIPE, text=True, check=False
+    )
+    said = done.stderr.replace("pipeline.task: ", "").strip()
+    if done.returncode:
+        raise UsageError(said)
+    print_message("pipeline.task", said)
+    return path
 
 
 def _matching(pattern: str) -> list[str]:

@@ -1,0 +1,205 @@
+"""A module as a task: its weights, inputs and constants as streams, its graph as the reference, functions by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.fx import Node
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from pipeline.base.errors import UsageError
+from pipeline.base.paths import DATA
+from pipeline.modules.builder import Builder, Built, built, check_same, find_builder, sizes_of
+from pipeline.modules.reference import Reference
+from pipeline.modules.rows import Functions, Value
+from pipeline.modules.symbols import Symbols, apart
+from step_runtime.tasks import yaml_format
+from step_runtime.tasks.includes import catalogue, read_source
+from step_runtime.tasks.reader import task_in
+from step_runtime.tasks.task import Task
+from step_runtime.verification.instance import TaskInstance
+
+CATALOGUE = DATA / "rows.fns.yaml"
+TOLERANCE = 1e-6
+"""The most by which a reference may differ from its module, relative to the largest number where that is above 1."""
+_PATTERNS = (
+    "torch.arange(shape[-1]).expand(shape)", "torch.zeros(shape)", "torch.ones(shape)", "torch.ones(shape).tril()",
+    "torch.full(shape, -torch.inf).triu(1)", "torch.full(shape, torch.finfo(torch.float32).min).triu(1)",
+)  # fmt: skip
+"""Constants of a module by their values."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A module as a task.
+
+    Attributes:
+        text: The task file.
+        task: The same, read.
+        derived: Names of functions that the catalogue lacks, and that were derived from operators.
+        missing: Names of lines for which there is no function.
+        difference: The most by which the reference differs from the module; see `TOLERANCE`.
+    """
+
+    text: str
+    task: Task
+    derived: tuple[str, ...]
+    missing: tuple[str, ...]
+    difference: float
+
+
+def import_module(target: str | Builder) -> Imported:
+    """The task of a module that a builder returns: a function, or `FILE.py:NAME`, whose file is run.
+
+    Raises:
+        UsageError: torch.export can't follow the module, or an operator or a number of it has no place in a task; the
+            message names the module's line.
+    """
+    build = find_builder(target) if isinstance(target, str) else target
+    name = target if isinstance(target, str) else getattr(target, "__name__", "module")
+    own = sizes_of(build, name)
+    sets, modules = [*own, apart(own)], [built(build, sizes, name) for sizes in own]
+    programs = [each.exported(name) for each in modules]
+    with suppress(UsageError):  # the module need not be for other sizes
+        modules.append(built(build, sets[-1], name))
+        programs.append(modules[-1].exported(name))
+    sets, modules = sets[: len(programs)], modules[: len(programs)]
+    graphs = [list(program.graph.nodes) for program in programs]
+    check_same(graphs)
+    reference = Reference(Symbols(sets), Functions(sets[0], catalogue(CATALOGUE)))
+    streams = _bind(reference, modules, programs)
+    reference.walk(graphs)
+    results = [reference.whole(reference.values[each]) for each in graphs[0][-1].args[0] if isinstance(each, Node)]
+    text = _text(reference, results, own, name)
+    task = task_in(read_source(text, name, Path()), name.rpartition(":")[2])
+    difference = max(_difference(task, streams, *each) for each in zip(modules, sets, strict=True))
+    if difference > TOLERANCE:
+        raise UsageError(f"{name}: the reference differs from the module by {difference:.1e}: give each dim more sizes")
+    functions = reference.functions
+    return Imported(text, task, functions.derived, tuple(sorted(functions.missing)), difference)
+
+
+def _bind(reference: Reference, modules: Sequence[Built], programs: Sequence[Any]) -> Mapping[str | int, str]:
+    """Binds the graphs' placeholders; the streams of weights by their names, of inputs by their numbers."""
+    signature, streams = programs[0].graph_signature, dict[str | int, str]()
+    weights, users = signature.inputs_to_parameters | signature.inputs_to_buffers, [*signature.user_inputs]
+    for node in programs[0].graph.nodes:
+        if node.op != "placeholder" or not node.users:
+            continue
+        key: Any = weights.get(node.name)
+        if node.name in users:
+            key = users.index(node.name)
+            tables = [weights.get(user.args[0].name) for user in node.users if "embedding" in str(user.target)]
+            value = _input(reference, node.name, key, modules, next(iter(tables), None))
+        elif key is not None and modules[0].tensor(key).is_floating_point():
+            tensors = [each.tensor(key) for each in modules]
+            positive = node.name in signature.inputs_to_buffers and all(bool((each > 0).all()) for each in tensors)
+            value = reference.stream(key, tensors, "torch.rand" if positive else "torch.randn", weight=True)
+        else:
+            target = key or signature.inputs_to_lifted_tensor_constants[node.name]
+            value = _constant(
+                reference,
+                target,
+                [each.tensor(key) for each in modules] if key else [each.constants[target] for each in programs],
+            )
+        reference.values[node] = value
+        streams |= {} if value.constant else {key: value.code}
+    return streams
+
+
+def _constant(reference: Reference, name: str, tensors: Sequence[Tensor]) -> Value:
+    """A constant by its values: the same ones at all sizes, or a pattern."""
+    shape = [reference.symbols.number(sizes) for sizes in zip(*(each.shape for each in tensors), strict=True)]
+    alike = len({repr(each.tolist()) for each in tensors}) == 1
+    for code in (f"torch.tensor({tensors[0].tolist()})",) if alike else _PATTERNS:
+        own = code.replace("shape[-1]", shape[-1] if shape else "1").replace("shape", f"[{', '.join(shape)}]")
+        made = reference.constant(f"({own}).to({tensors[0].dtype})")
+        if all(torch.equal(one, other.to(one.dtype)) for one, other in zip(made.tensors, tensors, strict=True)):
+            return made
+    raise UsageError(f"{name}: a constant whose values are no pattern: expected positions or a mask; pass it as input")
+
+
+def _input(reference: Reference, name: str, number: int, modules: Sequence[Built], table: str | None) -> Value:
+    """The stream of an input, with its generator: the builder's, or what its numbers or an embedding tell."""
+    tensors = [each.leaves[number] for each in modules]
+    data, kind = modules[0].generators.get(number), tensors[0].dtype
+    if data is None and kind.is_floating_point:
+        low, high = min(float(each.min()) for each in tensors), max(float(each.max()) for each in tensors)
+        data = "torch.randn" if low < 0 or high > 1 else "torch.ones" if low == high else "torch.rand"
+    elif data is None and (kind == torch.bool or table):
+        data = (
+            "binary"
+            if table is None
+            else f"ids({reference.symbols.dim([each.tensor(table).shape[0] for each in modules])})"
+        )
+    elif data is None:
+        raise UsageError(
+            f'input {name} has integers: expected their generator in its place: ("integers(0, 9)", (B, N))'
+        )
+    return reference.stream(name, tensors, data)
+
+
+def _text(reference: Reference, results: Sequence[Value], sets: Sequence[Mapping[str, int]], name: str) -> str:
+    """The task file."""
+    snippets = [*reference.snippets(results)]
+    content = {
+        "inputs": reference.inputs,
+        "fns_from": CATALOGUE.name.partition(".")[0],
+        "fns": reference.functions.fns,
+        "outputs": [
+            {"name": f"S{number}", "dtype": "fp32", "dims": value.dims, "data_transform": [snippet]}
+            for number, (value, snippet) in enumerate(zip(results, snippets, strict=True))
+        ],
+        "sizes": {dim: [sizes[dim] for sizes in sets] for dim in sets[0]},
+    }
+    text = yaml_format.dump(content)
+    for each in reference.inputs:
+        if each["data_gen"].endswith(".expand(shape)"):
+            text = text.replace(f"- name: {each['name']}\n", f"- name: {each['name']}  # accepted: constant-input\n")
+    return f"# {name}, by python -m pipeline.task\n{text}"
+
+
+def _difference(task: Task, streams: Mapping[str | int, str], each: Built, sizes: Mapping[str, int]) -> float:
+    """The most by which the reference differs from the module, at a set of sizes."""
+    instance = TaskInstance(task, sizes)
+    data = {name: parts[0] for name, parts in instance.sample_inputs(0).items()}
+    weights, leaves = dict[str, Tensor](), [*each.leaves]
+    for key, stream in streams.items():
+        if isinstance(key, str):
+            weights[key] = data[stream].reshape(each.tensor(key).shape)
+        else:  # one tensor may be several inputs
+            own = each.leaves[key]
+            new = data[stream].reshape(own.shape).to(torch.float64 if own.is_floating_point() else own.dtype)
+            leaves = [new if leaf is own else leaf for leaf in leaves]
+    wide = pytree.tree_map_only(Tensor, lambda leaf: leaf.double() if leaf.is_floating_point() else leaf, leaves)
+    args, kwargs = pytree.tree_unflatten(wide, each.tree)
+    with torch.no_grad(), _InFloat64():
+        wanted = pytree.tree_leaves(functional_call(each.module.double(), weights, tuple(args), kwargs))
+    pairs = zip(instance.reference(), (value for value in wanted if isinstance(value, Tensor)), strict=True)
+    return max(_apart(one[0].reshape(other.shape), other.double()) for one, other in pairs)
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    unlike = ~torch.isclose(one, other, 0, 0, equal_nan=True)
+    most = max(1.0, float(other[other.isfinite()].abs().max()))
+    return float((one - other)[unlike].abs().max()) / most if bool(unlike.any()) else 0.0
+
+
+class _InFloat64(TorchFunctionMode):
+    """What a module computes in float32 on purpose is computed in float64, as references are."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs a function of PyTorch."""
+        func = Tensor.double if func is Tensor.float else func
+        args, kwargs = pytree.tree_map(
+            lambda each: torch.float64 if each is torch.float32 else each, (args, kwargs or {})
+        )
+        return func(*args, **kwargs)
