@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.edits import mutants
 from step_runtime.language.parser import parse
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task
@@ -33,6 +32,7 @@ from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification import stress
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.verify import Verifier
+from tests.support.edits import mutants
 from tests.support.oracles import SETS, programs
 
 LIMITS = Limits(seconds=2)

@@ -168,6 +168,7 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
         "sweep": ["sweep.yaml"],
         "mcp": ["."],
         "language": ["check", "step"],
+        "task": ["layers.py:block"],
         "bundle": ["gemm/1", "-o", "b"],
     }
     program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy"})) + EACH_COMMAND.format(words=words)

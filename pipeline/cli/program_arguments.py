@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -123,7 +123,7 @@ def resolve(names: Sequence[str], folder: str | None = None, root: Path = TASKS)
 
 def names_many(names: Sequence[str], root: Path = TASKS) -> bool:
     """Whether names may stand for several programs, however many there are: more than TASK [IMPL], or any pattern."""
-    several = any(Path(name).is_dir() or _is_pattern(name) for name in names)
+    several = any(_stands(name, Path.is_dir) or _is_pattern(name) for name in names)
     return several or sum(_is_task(name, index == 0, root) for index, name in enumerate(names)) > 1
 
 
@@ -147,7 +147,7 @@ def _pairs(names: Sequence[str], root: Path) -> Iterator[tuple[list[Path], str, 
 def _is_task(name: str, first: bool, root: Path) -> bool:
     if first or name.endswith(TASK_SUFFIXES) or _is_pattern(name):
         return True
-    if name == "-" or Path(name).is_file():
+    if name == "-" or _stands(name, Path.is_file):
         return False
     try:
         return bool(find(name, root))
@@ -155,9 +155,17 @@ def _is_task(name: str, first: bool, root: Path) -> bool:
         return False
 
 
+def _stands(name: str, kind: Callable[[Path], bool]) -> bool:
+    """Whether there is such a file or folder; a name that none can have, as it is too long, stands for none."""
+    try:
+        return kind(Path(name))
+    except OSError:
+        return False
+
+
 def _is_pattern(name: str) -> bool:
     """Whether a name is a pattern and not the name of a file that happens to read like one, such as `a[1].step`."""
-    return bool(_PATTERN & set(name)) and not Path(name).is_file()
+    return bool(_PATTERN & set(name)) and not _stands(name, Path.is_file)
 
 
 def _beside(task: Path, folder: str | None) -> str | None:

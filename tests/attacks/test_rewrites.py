@@ -12,10 +12,8 @@ from optimizers import Entry, TokenCount
 from pipeline.actions.price_program import Optimized, optimize
 from pipeline.actions.solutions import Found, Solutions
 from pipeline.optimize import as_json
-from pipeline.rewriting.simplification import simplified
-from pipeline.running.simplifying import readable_solutions
+from pipeline.running.simplifying import simplified_solutions
 from pipeline.verification.metric import Metric
-from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.tasks.reader import loads_task, read_task
 from step_runtime.tasks.task import Task
 from tests.support.paths import PROJECT
@@ -46,11 +44,7 @@ def test_what_is_recorded_as_a_solution_is_no_worse() -> None:
     metric = Metric(ThreadPoolExecutor(1))
     draft = stable("softmax")
     entry = Entry("softmax", {"task": task("softmax")}, {"impl": draft}, 1, 1, 0.7, 0, 0.7, 0, TokenCount())
-
-    def replaces(given: Task, text: str) -> bool:
-        return metric.replaces(given, draft)(text)
-
-    (text,) = readable_solutions([entry], replaces, None, 1, simplified).values() or [draft]
+    (text,) = simplified_solutions([entry], metric, None, None, 1).values() or [draft]
     assert metric.findings(task("softmax"), text) == ()
 
 
@@ -96,7 +90,7 @@ LEFT = {
 @pytest.mark.parametrize("attack", LEFT)
 def test_folds_that_are_not_proved_are_not_merged(attack: str) -> None:
     """However the numbers sampled come out; the command says which folds it left, and why."""
-    found = optimize(loads_task(FOLD.format(apply=LEFT[attack]), "t"), IN_TURN, "operations", DEFAULT_CHIP, 40)
+    found = optimize(loads_task(FOLD.format(apply=LEFT[attack]), "t"), IN_TURN, "operations")
     assert isinstance(found, Optimized)
     assert not {"merge folds", "split a fold"}.intersection(found.best.rewrites)
     assert list(found.left) == ["fold"] == list(as_json(found)["left"])
@@ -105,6 +99,6 @@ def test_folds_that_are_not_proved_are_not_merged(attack: str) -> None:
 def test_control_a_sum_is_merged() -> None:
     """Nothing is left."""
     given = loads_task(FOLD.format(apply="return [state[0] + input[0]]"), "t")
-    found = optimize(given, IN_TURN, "memory", DEFAULT_CHIP, 40)
+    found = optimize(given, IN_TURN, "memory")
     assert isinstance(found, Optimized)
     assert (found.left, "merge folds" in found.best.rewrites) == ({}, True)

@@ -205,7 +205,7 @@ def test_an_uncompiled_agent_is_made_as_the_options_say(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Repairs are drawn and counted under their own name, and make no further answers."""
-    options = ["--guardian", "none", "--refine", "1", "--no-ir", "--temperatures", "0.7", "--json"]
+    options = ["--guardian", "none", "--refine", "1", "--temperatures", "0.7", "--json"]
     assert run("--program", "none", "--tasks", str(folder / "halve.yaml"), *options) == 0
     result = json.loads(capsys.readouterr().out)
     calls = {name: module["calls"] for name, module in result["tokens_by_module"].items()}

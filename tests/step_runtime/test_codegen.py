@@ -11,12 +11,12 @@ from types import ModuleType
 import pytest
 import torch
 
-from benchmarks.edits import mutants
 from step_runtime import Task, Verifier, loads_task
 from step_runtime.codegen import generate_test
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
 from tests.support import forked, oracles
+from tests.support.edits import mutants
 from tests.support.paths import PROJECT
 from tests.support.samples import TUPLES
 

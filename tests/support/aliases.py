@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.edits import Mutant
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
+from tests.support.edits import Mutant
 
 
 @dataclass(frozen=True)

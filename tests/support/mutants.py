@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from benchmarks.edits import Mutant, mutants
 from step_runtime.tasks.task import Task
 from step_runtime.verification.instance import instances
 from step_runtime.verification.verify import Verifier
 from tests.support.aliases import aliased
+from tests.support.edits import Mutant, mutants
 from tests.support.truth import SEEDS, Truth, run_text
 
 

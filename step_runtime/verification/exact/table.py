@@ -547,3 +547,5 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "full_like": lambda x, value, *, dtype=None, **kwargs: torch.full(x.shape, value, dtype=dtype or x.dtype),
 }  # fmt: skip
 """Operators by others, of operands in double precision; what they round is rounded once, as in torch."""
+COPYING = frozenset({"index_select", "embedding", "full_like"})
+"""Those that round nothing: they have any format."""

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from step_runtime.base.errors import describe_error
 from step_runtime.verification.exact.complexes import Pair, of_complex
 from step_runtime.verification.exact.operators import MOVES, Operators, Result, name_of
-from step_runtime.verification.exact.table import DEFINITIONS, TABLE
+from step_runtime.verification.exact.table import COPYING, DEFINITIONS, TABLE
 from step_runtime.verification.exact.value import Unknown, Value, fixed
 
 _ALSO_SPLIT = (
@@ -284,7 +284,8 @@ class _Recorder(TorchDispatchMode):
         Raises:
             Unknown: Its format is narrow, so that it would round what it is made of.
         """
-        if any(one.is_floating_point() and one.dtype.itemsize < 4 for one in _those([args, kwargs], Tensor)):
+        given = _those([args, kwargs], Tensor)
+        if name_of(func) not in COPYING and any(one.is_floating_point() and one.dtype.itemsize < 4 for one in given):
             raise Unknown(f"the operator {name_of(func)} in a narrow format")
         expected = func(*args, **kwargs)
         with self:

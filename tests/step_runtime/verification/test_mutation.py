@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.edits import mutants
 from step_runtime.language.parser import parse
 from step_runtime.verification.check import check_affine
 from step_runtime.verification.instance import instances
 from tests.support import oracles
 from tests.support.aliases import aliased
+from tests.support.edits import mutants
 from tests.support.mutants import Judged, changed, judged
 from tests.support.truth import Truth, run_text
 
