@@ -33,6 +33,8 @@ MEMORY = 4 * 2**30
 """Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
 
 PRELOAD = ("pipeline.verification.preload", "pipeline.verification.judge")
+_OF_ANY_LANGUAGE = ("step_runtime.tasks.reader", "step_runtime.verification.verdict")
+"""What `judge` imports for every language: a cell that serves one verdict would take 350 ms for it."""
 """What a worker finds imported."""
 PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
@@ -77,7 +79,7 @@ def verification_settings(
     if language is not None:
         spoken = registry.find(language)
         os.environ.update(spoken.environment)  # of the server that forks workers, which starts with the first pool
-        preload = (*PRELOAD[1:], registry.module_of(language), *spoken.preload)
+        preload = (*PRELOAD[1:], *_OF_ANY_LANGUAGE, registry.module_of(language), *spoken.preload)
         alone = spoken.executes
         if alone:
             sandbox = required(language) if spoken.confined else Sandbox("off")
