@@ -220,7 +220,7 @@ class Demonstrations:
 
     @cache  # noqa: B019  it lives as long as the process
     def relevance(self, shown: str, new: str) -> float:
-        """That of one task to another; 0 if its program is no plan."""
+        """The relevance of one task to another; 0 if the program of either is no plan."""
         one, other = (precedent_of(self.solved[name]) for name in (shown, new))
         return relevance(one.profile, other.profile) if one and other else 0.0
 
