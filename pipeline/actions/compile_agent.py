@@ -23,7 +23,6 @@ from pipeline.base.text import counted
 from pipeline.cli import summary
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
-from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
@@ -32,15 +31,8 @@ from pipeline.record.models import log_model
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.running.gate import Gate
-from pipeline.running.job import JobResult, LMs, program_path, resamples, start_job
-from pipeline.running.session import (
-    open_lm,
-    proposer_asked,
-    require_price,
-    resolved,
-    temperature_note,
-    with_context,
-)
+from pipeline.running.job import JobResult, program_path, resamples, start_job
+from pipeline.running.plan import Plan, resolved
 from pipeline.verification.pool import LocalWorkers
 from pipeline.verification.task_files import load_tasks, load_with_warnings
 
@@ -78,7 +70,7 @@ def matched(config: RunConfig, run: str) -> RunConfig:
 
 def checked(config: RunConfig) -> Request:
     """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
-    config = resolved(config, *_lms(config))
+    config = resolved(config)
     tasks, doubts = load_with_warnings(config.tasks, config.language)
     limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
     if config.selection == RESAMPLE and not any(limits):
@@ -142,19 +134,12 @@ def compile_agent(
     if resumed and resumed.finished:
         return _finished(name, resumed, resumed.finished, output)
     request = plan.request if isinstance(plan, Resumed) else plan
-    config = request.config
-    require_price(config, *_lms(config))
-    if not resumed:
-        config = with_context(config, config.lm)
-    lm = open_lm(config, config.lm, config.temperatures)
-    reflection = None
-    if config.reflection_lm:
-        reflection = factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)
-    if resumed and request.lm != lm.model:
-        raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
-    chosen = {"choices": lm.choice_kind} if config.proposer == "typed" else {}
-    request, recorded = replace(request, config=config, lm=lm.model), {"command": command, **params, **chosen}
-    return _run(name, request, LMs(lm, reflection), resumed, output, recorded)
+    made = Plan.of(request.config, resumed=resumed is not None)
+    if resumed and request.lm != made.lm.model:
+        raise UsageError(f"--resume: the run used {request.lm}, but this is {made.lm.model}, whose answers differ")
+    chosen = {"choices": made.lm.choice_kind} if made.config.proposer == "typed" else {}
+    request, recorded = replace(request, config=made.config, lm=made.lm.model), {"command": command, **params, **chosen}
+    return _run(name, request, made, resumed, output, recorded)
 
 
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
@@ -175,26 +160,19 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
-    tasks, (client, experiment) = resumed.request.tasks, store.open_store()
+    client, experiment = store.open_store()
     if register_as := resumed.request.config.register_as:
         model_id = log_model(client, experiment, resumed.run_id, path)
         with in_store(store.store_uri()):
             register(client, resumed.run_id, model_id, register_as)
     experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
-    asked = proposer_asked(resumed.request.config)
-    return JobResult(
-        experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused, language, proposer=asked
-    )
-
-
-def _lms(config: RunConfig) -> list[str]:
-    return [config.lm, *([config.reflection_lm] if config.reflection_lm else [])]
+    return JobResult(resumed.request, experience, resumed.run_id, resumed.name, path, finished.probe, gate.refused)
 
 
 def _run(
     name: str,
     request: Request,
-    lms: LMs,
+    plan: Plan,
     resumed: Resumed | None,
     output: str | None,
     params: Mapping[str, object],
@@ -204,23 +182,23 @@ def _run(
     levels = f"{selection}m={config.granularity} " if config.optimizer == "adaptive" else ""
     if resamples(config):
         levels = f"{selection}{_passes(config)} "
-    plan = f"{config.optimizer} {config.lm} {counted(config.samples, 'sample')} seed {config.seed} {levels}{tasks}"
-    run_name = resumed.name if resumed else plan
+    title = f"{config.optimizer} {config.lm} {counted(config.samples, 'sample')} seed {config.seed} {levels}{tasks}"
+    run_name = resumed.name if resumed else title
     samples = f"{counted(config.samples, 'sample')} at each temperature ({', '.join(map(str, config.temperatures))})"
-    print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
+    print_message(name, f"{tasks}, {plan.lm.model}, {samples}, seed {config.seed}")
     if config.proposer == "typed":
-        print_message(name, f"the LM's server chooses lines by `{lms.solving.choice_kind}`")
-    if note := temperature_note(lms.solving.model):
-        print_message(name, note)
+        print_message(name, f"the LM's server chooses lines by `{plan.lm.choice_kind}`")
+    if plan.note:
+        print_message(name, plan.note)
     if config.context is not None:
-        limit = lms.solving.kwargs.get("max_tokens")
+        limit = plan.lm.kwargs.get("max_tokens")
         answers = f", answers of up to {limit:,}" if limit else ""
         print_message(
             name, f"context window of {config.context:,} tokens{answers}; demonstrations that don't fit are left out"
         )
     with (
         open_workers(config, name) as workers,
-        start_job(request, lms, run_name, params, resumed, workers, partial(print_message, name)) as job,
+        start_job(request, plan, run_name, params, resumed, workers, partial(print_message, name)) as job,
     ):
         state = f"resumes with {job.recorder.answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
@@ -255,15 +233,17 @@ def print_summary(result: JobResult) -> None:
 
 def _advice(result: JobResult) -> dict[str, Any]:
     """Advice on each unsolved task that has attempts."""
-    unsolved = {task.name: task for task in result.tasks if task.name in result.experience.unsolved}
+    config, left = result.request.config, result.experience.unsolved
+    unsolved = {task.name: task for task in result.request.tasks if task.name in left}
     attempts: dict[str, list[Attempt]] = {name: [] for name in unsolved}
     for attempt in result.experience.attempts if unsolved else ():
         if attempt.task_key in attempts and attempt.iteration >= 0:
             attempts[attempt.task_key].append(attempt)
-    if result.language is not None:
+    if config.language is not None:
         return {}
     asked: dict[str, Any] = {name: task for name, task in unsolved.items() if attempts[name]}
-    return {name: advise(task, attempts[name], proposer=result.proposer) for name, task in asked.items()}
+    proposer = None if is_embedded(config.lm) else config.proposer
+    return {name: advise(task, attempts[name], proposer=proposer) for name, task in asked.items()}
 
 
 def exit_code(name: str, result: JobResult) -> Exit:

@@ -27,7 +27,7 @@ from pipeline.languages.language import Task
 from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
 from pipeline.running.job import resamples
-from pipeline.running.session import new_agent
+from pipeline.running.plan import new_agent
 from signatures import YAMLAdapter
 from signatures.lines import MOST_LINES
 

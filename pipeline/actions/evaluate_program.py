@@ -13,7 +13,7 @@ from rich.table import Table
 
 from optimizers import AdaptiveFewShot, Experience, Observer, TaskCount, TokenCount
 from pipeline.agent.agent import demonstrated_predictors
-from pipeline.agent.domain import examples
+from pipeline.agent.domain import examples, language_domain
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
 from pipeline.base.terminal import console, figures_table, print_lines
@@ -24,17 +24,7 @@ from pipeline.languages.language import Task
 from pipeline.record.recorder import recorded
 from pipeline.reporting import pass_rates
 from pipeline.running.job import run_params
-from pipeline.running.session import (
-    RERUN,
-    Fitted,
-    ProgramSession,
-    budget,
-    fitted,
-    fixed_program_domain,
-    lm_session,
-    open_program,
-    trusted,
-)
+from pipeline.running.plan import RERUN, Fitted, Plan, budget, trusted
 from pipeline.verification.claims import Refusal
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
@@ -72,50 +62,45 @@ def evaluate_program(
     """
     tasks, doubts = load_with_warnings(patterns, config.language)
     with open_workers(config, name) as workers:
-        session = open_program(config, workers, partial(print_message, name))
-        return replace(_evaluated(name, session, tasks, command, workers), doubts=doubts)
+        plan = Plan.of_program(config, workers, partial(print_message, name))
+        return replace(_evaluated(name, plan, tasks, command, workers), doubts=doubts)
 
 
-def _evaluated(
-    name: str, session: ProgramSession, tasks: Sequence[Task], command: str | None, workers: Workers
-) -> Evaluation:
-    config = session.config
-    print_message(
-        name, f"{counted(len(tasks), 'task')}, program {config.program}, {session.lm.model}, seed {config.seed}"
-    )
-    fit = fitted(session, tasks)
+def _evaluated(name: str, plan: Plan, tasks: Sequence[Task], command: str | None, workers: Workers) -> Evaluation:
+    config = plan.config
+    print_message(name, f"{counted(len(tasks), 'task')}, program {config.program}, {plan.lm.model}, seed {config.seed}")
+    fit = plan.fitted(tasks)
     if fit.note:
         print_message(name, fit.note)
-    run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {session.lm.model}"
+    run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {plan.lm.model}"
     run_id = None
     with ExitStack() as stack:
         observers: list[Observer] = []
         if command:
-            params = run_params(config, tasks, session.lm, session.threads) | {"optimizer": "none", "command": command}
+            params = run_params(plan, tasks, workers) | {"optimizer": "none", "command": command}
             recorder = stack.enter_context(recorded(run_name, params, tasks))
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
-        metric = stack.enter_context(lm_session(session.lm, workers, config.language))
-        experience = sampled_once(session, fit, tasks, metric, observers)
-        return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused, config.language)
+        metric = stack.enter_context(plan.session(workers))
+        experience = sampled_once(plan, fit, tasks, metric, observers, plan.threads(workers))
+        return Evaluation(config.program, plan.lm.model, tasks, experience, run_id, plan.refused, config.language)
 
 
 def sampled_once(
-    session: ProgramSession, fit: Fitted, tasks: Sequence[Task], metric: Metric, observers: Sequence[Observer]
+    plan: Plan, fit: Fitted, tasks: Sequence[Task], metric: Metric, observers: Sequence[Observer], threads: int
 ) -> Experience:
-    """The record of one pass of a program over tasks, in the context of its LM's session."""
-    config, agent = session.config, fit.agent
+    """The record of one pass of a program over tasks, in the context of its LM's plan."""
+    config, agent = plan.config, fit.agent
     agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
-    domain = fixed_program_domain(config.language)
-    if fit.pool:
-        domain = replace(domain, demo_predictors=demonstrated_predictors(agent))
+    shown = demonstrated_predictors(agent) if fit.pool else ()  # else a program's demonstrations are unchanged
+    domain = replace(language_domain(config.language), demo_predictors=shown)
     optimizer = AdaptiveFewShot(
         trusted(metric),
         config.samples,
         selection=fit.pool or "none",
         temperatures=config.temperatures,
-        threads=session.threads,
+        threads=threads,
         seed=config.seed,
         budget=budget(config),
         domain=domain,

@@ -21,7 +21,7 @@ from pipeline.base.text import counted
 from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
-from pipeline.running.session import ProgramSession, budget, fitted, lm_session, open_program, trusted
+from pipeline.running.plan import Plan, budget, trusted
 from pipeline.splitting.split_search import SplitOutcome, split_all
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
@@ -123,9 +123,9 @@ class Generation:
                     with workers.pool(verification_settings()) as judges:
                         self._solve(workers, Metric(judges), None)
                 else:
-                    session = open_program(self.lm, workers, partial(print_message, self.name))
-                    with lm_session(session.lm, workers, self.lm.language) as metric:
-                        self._solve(workers, metric, session)
+                    plan = Plan.of_program(self.lm, workers, partial(print_message, self.name))
+                    with plan.session(workers) as metric:
+                        self._solve(workers, metric, plan)
         except TaskError as error:
             raise UsageError(str(error)) from None
         except ClusterUnavailable as error:
@@ -139,11 +139,11 @@ class Generation:
                     found = self._answered(result, right[0])
                     result.solution = Solution(found.text, *found, findings=(UNSTRESSED,))
 
-    def _solve(self, workers: Workers, metric: Metric, session: ProgramSession | None) -> None:
+    def _solve(self, workers: Workers, metric: Metric, plan: Plan | None) -> None:
         """Has the solvers try the tasks, one after the other; a better program replaces one found before."""
         solutions = Solutions(self.objective, metric)
-        self._announce(session)
-        for solver in self._solvers(workers, solutions, session):
+        self._announce(plan)
+        for solver in self._solvers(workers, solutions, plan):
             taken = [task for task in self.tasks if solver.takes(self.results[task.name])]
             for task, found in solver.tried(taken) if taken else ():
                 result = self.results[task.name]
@@ -151,15 +151,15 @@ class Generation:
             if self.stopped:
                 return
 
-    def _solvers(self, workers: Workers, solutions: Solutions, session: ProgramSession | None) -> Iterator[Solver]:
+    def _solvers(self, workers: Workers, solutions: Solutions, plan: Plan | None) -> Iterator[Solver]:
         def is_open(result: Result) -> bool:
             return result.solution is None
 
-        if session is not None:
-            yield Solver(is_open, partial(self._sample, session, solutions, workers.count))
+        if plan is not None:
+            yield Solver(is_open, partial(self._sample, plan, solutions, workers))
         if self.searching is None:
             return
-        left, cheaper = self.searching.minutes * (60 if session is None else 60 * (1 - LM_SHARE)), solutions.figure
+        left, cheaper = self.searching.minutes * (60 if plan is None else 60 * (1 - LM_SHARE)), solutions.figure
         whole = {"first": 0.0, "never": left, "late": min(WHOLE_SECONDS, left / 2)}[self.searching.split]
         if whole:
             takes = (lambda result: True) if cheaper else is_open
@@ -169,28 +169,28 @@ class Generation:
         strictly = partial(self._search, self._budget(min(CLEAN_SECONDS, left)), workers, stress=True)
         yield Solver(lambda result: result.solution is not None and bool(result.solution.findings), strictly)
 
-    def _announce(self, session: ProgramSession | None) -> None:
+    def _announce(self, plan: Plan | None) -> None:
         stages = []
-        if session is not None:
-            most = len(session.config.temperatures) * session.config.samples
-            stages.append(f"up to {counted(most, 'answer')} of {session.lm.model}, program {session.config.program}")
+        if plan is not None:
+            most = len(plan.config.temperatures) * plan.config.samples
+            stages.append(f"up to {counted(most, 'answer')} of {plan.lm.model}, program {plan.config.program}")
         if self.searching is not None:
             limit = f"{counted(self.searching.candidates, 'candidate')} or {self.searching.minutes:g} min"
             stages.append(f"search, up to {limit} of processor time")
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, each: {'; then '.join(stages)}")
 
     def _sample(
-        self, session: ProgramSession, solutions: Solutions, count: int, tasks: Sequence[Task]
+        self, plan: Plan, solutions: Solutions, workers: Workers, tasks: Sequence[Task]
     ) -> Iterator[tuple[Task, Found]]:
         """Asks the LM for all tasks; of a task's right answers the first without findings counts, else the first."""
-        config, by_name = session.config, {task.name: task for task in tasks}
-        self.asked = session.lm.model
+        config, by_name = plan.config, {task.name: task for task in tasks}
+        self.asked = plan.lm.model
         self.proposer = None if is_embedded(self.asked) else config.proposer
-        sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
+        sampling = Sampling(config.samples, config.temperatures, plan.threads(workers), config.seed)
         if self.searching is not None:
-            minutes = LM_SHARE * self.searching.minutes * math.ceil(len(tasks) / count)
+            minutes = LM_SHARE * self.searching.minutes * math.ceil(len(tasks) / workers.count)
             config = config.model_copy(update={"max_minutes": minutes})
-        fit = fitted(session, tasks)
+        fit = plan.fitted(tasks)
         if fit.note:
             print_message(self.name, fit.note)
         fit.agent.verifier.metric, fit.agent.verifier.tasks = solutions.metric, list(tasks)

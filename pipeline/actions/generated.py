@@ -19,7 +19,7 @@ from pipeline.base.text import exact_number
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.reporting.failures import MAX_FAILURES, summarize
-from pipeline.running.session import RERUN
+from pipeline.running.plan import RERUN
 from step_runtime.cost.front import TRADED
 from step_runtime.tasks.task import Task as StepTask
 

@@ -78,7 +78,7 @@ def _learned(program: str | None) -> Callable[[], Sequence[Program]]:
 
     @cache
     def read() -> tuple[Program, ...]:
-        from pipeline.running.learned import learned_agent, solved_examples
+        from pipeline.running.gate import learned_agent, solved_examples
 
         if program is None:
             return ()

@@ -160,7 +160,7 @@ def imports() -> None:
     """Imports what some tools need, which takes seconds: one thread at a time, as these modules need each other."""
     with _IMPORTING:
         import pipeline.mcp_server.nearest
-        import pipeline.running.learned  # noqa: F401
+        import pipeline.running.gate  # noqa: F401
 
 
 def answered(text: str, result: BaseModel) -> CallToolResult:

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import dspy
+
 from optimizers import Entry, Experience
 from pipeline.agent.agent import Agent
+from pipeline.agent.compiled import make_agent
 from pipeline.agent.domain import in_project_words
 from pipeline.base.text import visible
 from pipeline.languages.language import Task
+from pipeline.record.models import fetch_program
 from pipeline.record.request import Request
 from pipeline.verification.claims import Claim, Refusal, message, refusals
-from pipeline.verification.pool import Workers
+from pipeline.verification.pool import LocalWorkers, Workers
 from signatures import ANSWERS
+from step_runtime.tasks.task import SolvedTask
 
 
 @dataclass
@@ -106,3 +111,22 @@ def _with_task(entry: Entry, own: Task | None) -> Entry:
     given = entry.inputs["task"], str(entry.outputs["impl"])
     task, program = in_project_words(*given) if own is None else (own, given[1])
     return replace(entry, inputs={"task": task}, outputs={"impl": program}, calls={}, held_out=None)
+
+
+def learned_agent(source: str, tell: Callable[[str], None], workers: Workers | None = None) -> Agent:
+    """The agent of a compiled program, named by its file or its address; `tell` gets the refusals.
+
+    Raises:
+        UsageError: It is not a compiled program.
+    """
+    agent = make_agent(fetch_program(source), source)
+    Gate(workers or LocalWorkers(), tell).agent(agent, source)
+    return agent
+
+
+def solved_examples(agent: Agent) -> dict[str, SolvedTask]:
+    """The tasks of an agent's demonstrations, or of its pool, with their programs, by name."""
+    demos = [demo for predictor in agent.predictors() for demo in predictor.demos if "impl" in demo]
+    if agent.pool:
+        demos = [dspy.Example(**each.inputs, **each.outputs) for each in agent.pool.entries]
+    return {demo["task"].name: SolvedTask(demo["task"].without_impl(), demo["impl"]) for demo in demos}

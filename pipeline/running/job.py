@@ -23,8 +23,8 @@ from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import save_program
 from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.lessons import LineLessons
-from pipeline.base.choices import RESAMPLE, ProposerKind
-from pipeline.base.config import RunConfig, SamplingConfig
+from pipeline.base.choices import RESAMPLE
+from pipeline.base.config import RunConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
 from pipeline.languages import registry
@@ -35,14 +35,7 @@ from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
 from pipeline.running.gate import Gate
-from pipeline.running.session import (
-    budget,
-    default_threads,
-    lm_session,
-    new_agent,
-    proposer_asked,
-    trusted,
-)
+from pipeline.running.plan import Plan, budget, trusted
 from pipeline.running.simplifying import simplified_solutions
 from pipeline.running.teacher import taught
 from pipeline.splitting.division import dividing
@@ -55,38 +48,27 @@ from pipeline.verification.task_files import digest
 
 
 @dataclass(frozen=True)
-class LMs:
-    """The LM that solves tasks, and the one with which an optimizer reflects, if it is another."""
-
-    solving: dspy.LM
-    reflecting: dspy.LM | None = None
-
-
-@dataclass(frozen=True)
 class JobResult:
     """A job's result.
 
     Attributes:
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
         refused: What earlier records say is right and is not; it is left out.
-        proposer: How an LM was asked; None for the embedded LM.
     """
 
+    request: Request
     experience: Experience
     run_id: str
     run_name: str
     program: Path
-    tasks: Sequence[Task] = ()
     probe: TokenCount = field(default_factory=TokenCount)
     refused: Sequence[Refusal] = ()
-    language: str | None = None
-    proposer: ProposerKind | None = None
 
 
 @contextmanager
 def start_job(
     request: Request,
-    lms: LMs,
+    plan: Plan,
     name: str,
     params: Mapping[str, object],
     resumed: Resumed | None = None,
@@ -100,13 +82,12 @@ def start_job(
     workers = workers or LocalWorkers()
     gate = Gate(workers, tell)
     request = gate.request(request if resumed else taught(request, workers, tell))
-    threads = request.config.threads or default_threads(request.config.lm, workers)
-    all_params = run_params(request.config, request.tasks, lms.solving, threads) | dict(params)
+    all_params = run_params(plan, request.tasks, workers) | dict(params)
     earlier = (resumed.run_id, resumed.force) if resumed else ()
     with recorded(name, all_params, request.tasks, request, *earlier) as recorder:
         if recorder.tuned is not None:
             gate.agent(recorder.tuned, "tuned.json")
-        yield CompileJob(request, lms, name, recorder, workers, gate.refused, tell)
+        yield CompileJob(request, plan, name, recorder, workers, gate.refused, tell)
 
 
 @dataclass(frozen=True)
@@ -114,7 +95,7 @@ class CompileJob:
     """A recorded run, and its request."""
 
     request: Request
-    lms: LMs
+    plan: Plan
     name: str
     recorder: Recorder
     workers: Workers
@@ -140,41 +121,35 @@ class CompileJob:
         fallen = [entry.task_key for entry in experience.entries if entry.fallen]
         origin |= {"settings": experience.settings, **({"fallen": fallen} if fallen else {})}
         try:
-            with dspy.context(lm=self.lms.solving):
+            with dspy.context(lm=self.plan.lm):
                 save_program(compiled, program, origin)
         except UsageError as error:
             raise RecordError(str(error)) from error
         self.recorder.log_file(program, self.request.config.register_as)
-        tasks, probe = self.request.tasks, self.recorder.probe.total
-        language = self.request.config.language
-        return JobResult(
-            experience, self.run_id, self.name, program, tasks, probe, self.refused, language,
-            proposer_asked(self.request.config),
-        )  # fmt: skip
+        probe = self.recorder.probe.total
+        return JobResult(self.request, experience, self.run_id, self.name, program, probe, self.refused)
 
     def _compile(self, observers: list[Observer]) -> Any:
-        request, config = self.request, self.request.config
+        request, config, agent = self.request, self.request.config, self.plan.agent
         kind, extra = OPTIMIZERS[config.optimizer], dict[str, Any](resample=resamples(config))
         if config.optimizer == "adaptive":
             extra = {"selection": config.selection}
         if issubclass(kind, Baseline):
             record = {"tuned": self.recorder.tuned, "overhead": self.recorder.overhead}
-            extra |= {"reflection_lm": self.lms.reflecting, **record}
-        probe = getattr(self.lms.solving, "probe_tokens", None)  # an LM that is not from the factory has none
+            extra |= {"reflection_lm": self.plan.reflecting, **record}
+        probe = getattr(self.plan.lm, "probe_tokens", None)  # an LM that is not from the factory has none
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
-        agent = new_agent(config)
         with (
-            lm_session(self.lms.solving, self.workers, config.language, run_settings(config.language)) as metric,
+            self.plan.session(self.workers, run_settings(config.language)) as metric,
             self._dividing() as divide,
         ):
-            learn = None
+            learn = cost = None
             if config.proposer == "typed":
                 agent.proposer.lessons = LineLessons(registry.find(config.language))
                 learn = agent.proposer.lessons.learn
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             hold_out = holding_out(self.workers, config.seed, config.language, self.tell, metric.executor)
-            cost = None
             if config.objective != "correctness":
                 cost = answer_cost(metric.executor, config.objective)
             optimizer = kind(
@@ -182,7 +157,7 @@ class CompileJob:
                 num_samples=config.samples,
                 granularity=config.granularity,
                 temperatures=config.temperatures,
-                threads=config.threads or default_threads(config.lm, self.workers),
+                threads=self.plan.threads(self.workers),
                 seed=config.seed,
                 stop_after=config.stop_after,
                 budget=budget(config),
@@ -255,17 +230,18 @@ def resamples(config: RunConfig) -> bool:
     return config.max_iterations is not None or config.match_tokens is not None
 
 
-def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threads: int) -> dict[str, object]:
+def run_params(plan: Plan, tasks: Sequence[Task], workers: Workers) -> dict[str, object]:
     """MLflow's params of a run: everything needed to repeat it."""
+    config = plan.config
     return {
         **config.params(),
-        "lm": lm.model,
+        "lm": plan.lm.model,
         "tasks": ", ".join(task.name for task in tasks),
         "task_set_digest": digest(tasks),
         "temperatures": ",".join(map(str, config.temperatures)),
-        "threads": threads,
+        "threads": plan.threads(workers),
         "code_version": code_version(),
-        **language_params(getattr(config, "language", None)),
+        **language_params(config.language),
         **versions(),
     }
 

@@ -22,6 +22,7 @@ from pipeline.base.errors import UsageError
 from pipeline.record.request import Request, parse_experience
 from pipeline.running import job
 from pipeline.running.gate import Gate
+from pipeline.running.plan import Plan
 from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
@@ -174,8 +175,9 @@ def test_what_an_optimizer_had_tuned_is_shown_without_what_is_refuted(
     """The program of an interrupted run, from its record."""
     agent, told = load_program(program(tmp_path / "p.json", (task("t/0"), RIGHT), (task("t/1"), "return E0"))), [""]
     monkeypatch.setattr(job, "recorded", lambda *_: contextlib.nullcontext(SimpleNamespace(tuned=agent)))
-    request, lms = Request(RunConfig(optimizer="bootstrap"), "x", [task()]), job.LMs(scripted(RIGHT)[0])
-    with job.start_job(request, lms, "x", {}, workers=LocalWorkers(1), tell=told.append) as started:
+    request = Request(RunConfig(optimizer="bootstrap"), "x", [task()])
+    plan = Plan(request.config, scripted(RIGHT)[0], Agent("none"))
+    with job.start_job(request, plan, "x", {}, workers=LocalWorkers(1), tell=told.append) as started:
         assert [demo["task"].name for demo in agent.proposer.predict.demos] == ["t/0"]
         assert [refusal.place for refusal in started.refused] == ["proposer.predict, demonstration 1 (t/1)"]
     assert "of tuned.json refused" in told[-1]

@@ -14,10 +14,12 @@ from xml.etree import ElementTree
 import pytest
 
 from optimizers import Experience, HeldOutVerdict, TokenCount
+from pipeline.base.config import RunConfig
 from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.cli.cost_tables import cost_table
 from pipeline.cli.junit import junit_text
 from pipeline.cli.summary import as_json, counts_as_text, print_summary
+from pipeline.record.request import Request
 from pipeline.running.job import JobResult
 from step_runtime.verification.task_costs import TaskCosts
 from tests.support.oracles import oracle, task
@@ -30,7 +32,8 @@ def experience() -> Experience:
 
 
 def result(experience: Experience) -> JobResult:
-    return JobResult(experience=experience, program=Path("/programs/p.json"), run_id="r1", run_name="a run")
+    request = Request(RunConfig(optimizer="adaptive"), "x", [])
+    return JobResult(request, experience=experience, program=Path("/programs/p.json"), run_id="r1", run_name="a run")
 
 
 def test_the_object_has_the_figures_of_the_run(experience: Experience) -> None:

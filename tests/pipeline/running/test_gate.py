@@ -10,8 +10,7 @@ from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.base.config import RunConfig
 from pipeline.record.request import Request
-from pipeline.running.gate import Gate
-from pipeline.running.learned import solved_examples
+from pipeline.running.gate import Gate, solved_examples
 from pipeline.verification.pool import LocalWorkers
 from tests.support.scripted_answers import RIGHT, WRONG, task
 
