@@ -50,7 +50,7 @@ def score(task: Task, text: str, most: int) -> str:
     same = 0
     for each in passed:
         beyond = held.judge(each.text)
-        same += beyond.answer == "passed" and beyond.exact is not None and beyond.exact.answer == "proved"
+        same += beyond.passed and beyond.exact is not None and beyond.exact.answer == "proved"
     others = len(found) - same
     return f"{len(found) - len(passed)} of {others}, {(len(found) - len(passed)) / max(others, 1):.0%}"
 

@@ -109,8 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdict = action.run_single(settings, items[0])
     if options.ir and verdict.ir:
         write_text(Path(options.ir), json.dumps(verdict.ir, indent=1) + "\n")
-    for warning in verdict.warnings:
-        print_message(NAME, action.warning_line(warning))
+    for warning in verdict.warned():
+        print_message(NAME, warning)
     if options.explain:
         shown = "\n".join((verdict.streams, *(verdict.exact.steps if verdict.exact else ())))
         print(shown, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)

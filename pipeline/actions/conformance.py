@@ -23,7 +23,6 @@ import pytest
 
 from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
 from pipeline.verification import probes, sandbox
@@ -32,6 +31,7 @@ from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import MEMORY, ProgramLimits, checking_pool, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool, cores
 from pipeline.verification.shown_programs import Program, Shown, read_shown
+from step_runtime.verification.verdict import Verdict
 
 SECRET = "the content of a file of the user's"
 REPEATS = 10
@@ -112,10 +112,10 @@ class Cells:
     def __init__(self, subject: Subject, pool: WorkerPool) -> None:
         self.language, self.pool, self._name = subject.language, pool, subject.name
 
-    def verdict(self, task: Task, text: str, limits: ProgramLimits | None = None) -> ProgramVerdict:
+    def verdict(self, task: Task, text: str, limits: ProgramLimits | None = None) -> Verdict:
         """The verdict; fails the test if the task can't be used or the cell is lost."""
         request = Request(task=task.name, statement=task.statement, text=text, language=self._name, limits=limits)
-        future: Future[ProgramVerdict] = self.pool.submit(judge, request)
+        future: Future[Verdict] = self.pool.submit(judge, request)
         return verdict_in(self.language.stages, request, future).model_copy(update={"seconds": 0.0})
 
 
@@ -147,7 +147,7 @@ def others(subject: Subject) -> Iterator[Cells]:
         yield Cells(subject, pool)
 
 
-def in_words(verdict: ProgramVerdict) -> str:
+def in_words(verdict: Verdict) -> str:
     """A verdict in words."""
     first = next(iter(verdict.diagnostics), None)
     why = f" ({first.code}: {first.message})" if first else ""

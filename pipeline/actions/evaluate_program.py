@@ -25,7 +25,7 @@ from pipeline.record.recorder import recorded
 from pipeline.reporting import pass_rates
 from pipeline.running.job import run_params
 from pipeline.running.plan import RERUN, Fitted, Plan, budget, trusted
-from pipeline.verification.claims import Refusal
+from pipeline.verification.claims import Claim
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
 from pipeline.verification.task_files import load_with_warnings
@@ -43,7 +43,7 @@ class Evaluation:
     tasks: Sequence[Task]
     experience: Experience
     run_id: str | None
-    refused: Sequence[Refusal] = ()
+    refused: Sequence[Claim] = ()
     language: str | None = None
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipeline.base.errors import UsageError
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.cli.cost_tables import aligned, cost_json
 from pipeline.cli.program_arguments import Item
 from pipeline.verification.limits import verification_pool
@@ -24,6 +23,7 @@ from step_runtime.rewriting.optimizing import Explored, Variant
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
 from step_runtime.verification.task_costs import Priced
+from step_runtime.verification.verdict import Verdict
 
 
 class Subject(NamedTuple):
@@ -102,7 +102,7 @@ class Optimized(NamedTuple):
     findings: tuple[str, ...] = ()
 
 
-def optimize(task: Task, text: str, objective: Figure) -> Optimized | ProgramVerdict:
+def optimize(task: Task, text: str, objective: Figure) -> Optimized | Verdict:
     """The cheapest program that rewrites lead to, or the verdict on a program that is wrong itself.
 
     Raises:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline.base.errors import Exit, UsageError, require
 from pipeline.base.files import write_text
-from pipeline.base.outputs import BatchOutput, BatchSummary, ProgramVerdict, warning_line
+from pipeline.base.outputs import BatchOutput, BatchSummary
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
@@ -21,8 +21,9 @@ from pipeline.languages import registry
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.pool import WorkerPool, cores
+from step_runtime.verification.verdict import Verdict
 
-__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line"]
+__all__ = ["Batch", "Item", "names_many", "resolve", "run_single"]
 
 _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
@@ -61,21 +62,21 @@ class Batch:
     def _limits(self) -> ProgramLimits:
         return self.asked.limits or ProgramLimits()
 
-    def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[ProgramVerdict]:
+    def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Verdict]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
         started = [self._submit(item, pool) for item in items]
         results = (self._judged(finish()) for finish in started)
         for item, result in zip(items, results, strict=True):
             yield self._retried(item) if self.retry_unknown and result.unknown else result
 
-    def _retried(self, item: Item) -> ProgramVerdict:
+    def _retried(self, item: Item) -> Verdict:
         """The verdict within larger limits."""
         limits = self._limits.raised(self.asked.language)
         roomier = replace(self, asked=replace(self.asked, limits=limits), retry_unknown=False)
         with roomier.pool(1) as pool:
             return next(roomier.check([item], pool))
 
-    def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], ProgramVerdict]:
+    def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Verdict]:
         """Starts the check of one item; the function returned waits for its outcome."""
         name = None if item.program == "-" else item.program
         request = replace(self.asked, task=item.task.stem, path=shown(item.task), program=name)
@@ -86,14 +87,14 @@ class Batch:
             request, unread = replace(request, text=""), str(error)
         future = pool.submit(judge, request)
 
-        def finish() -> ProgramVerdict:
+        def finish() -> Verdict:
             found = verdict_of(request, future)
             # What is wrong with the task comes first.
             return found if unread is None or found.error else replace(request, task=found.task).unusable(unread)
 
         return finish
 
-    def _judged(self, verdict: ProgramVerdict) -> ProgramVerdict:
+    def _judged(self, verdict: Verdict) -> Verdict:
         """The verdict with warnings as failures, where these are strict."""
         if not (self.strict and verdict.passed and verdict.warnings):
             return verdict
@@ -102,13 +103,13 @@ class Batch:
         text = f"{label}: failed: {stage}, as warnings are strict"
         return verdict.model_copy(update={"passed": False, "stage": stage, "feedback": text})
 
-    def write(self, verdicts: Sequence[ProgramVerdict]) -> None:
+    def write(self, verdicts: Sequence[Verdict]) -> None:
         """Writes the files that were asked for."""
         if self.junit is not None:
             write_text(Path(self.junit), junit_text(verdicts))
 
 
-def run_single(settings: Batch, item: Item) -> ProgramVerdict:
+def run_single(settings: Batch, item: Item) -> Verdict:
     """Checks one program.
 
     Raises:
@@ -122,13 +123,13 @@ def run_single(settings: Batch, item: Item) -> ProgramVerdict:
     return result
 
 
-def batch(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchOutput:
+def batch(verdicts: Sequence[Verdict], seconds: float) -> BatchOutput:
     """The verdicts on many programs as the command's JSON object."""
     passed = all(verdict.passed for verdict in verdicts)
     return BatchOutput(passed=passed, programs=tuple(verdicts), summary=summarize(verdicts, seconds))
 
 
-def exit_code(verdicts: Sequence[ProgramVerdict]) -> Exit:
+def exit_code(verdicts: Sequence[Verdict]) -> Exit:
     """1 if a program fails, otherwise 2 if a file can't be used, otherwise 4 if a verdict is unknown, otherwise 0."""
     if any(verdict.failed for verdict in verdicts):
         return Exit.NO
@@ -145,7 +146,7 @@ def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None]
     Raises:
         UsageError: A file can't be written.
     """
-    start, results = time.monotonic(), list[ProgramVerdict]()
+    start, results = time.monotonic(), list[Verdict]()
     with settings.pool(len(items)) as pool:
         for item, result in zip(items, settings.check(items, pool), strict=True):
             results.append(result)
@@ -162,7 +163,7 @@ def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None]
     return exit_code(results)
 
 
-def summarize(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchSummary:
+def summarize(verdicts: Sequence[Verdict], seconds: float) -> BatchSummary:
     """Counts of the verdicts; `seconds` is wall time."""
     exact = [verdict.exact for verdict in verdicts if verdict.exact is not None]
     return BatchSummary(
@@ -177,7 +178,7 @@ def summarize(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchSummar
     )
 
 
-def verdict_line(label: str, verdict: ProgramVerdict) -> str:
+def verdict_line(label: str, verdict: Verdict) -> str:
     """A program's line: its verdict, its name, and the first failure."""
     if verdict.error is not None:
         return f"unusable  {label}"
@@ -192,10 +193,10 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
     return f"{word:9} {label}: {verdict.stage}: {codes}{warned}"
 
 
-def findings(verdict: ProgramVerdict) -> list[str]:
+def findings(verdict: Verdict) -> list[str]:
     """All that there is to say of a program: errors, then warnings; nothing for one that passes without any."""
     errors = [] if verdict.passed or not (verdict.diagnostics or verdict.error) else [verdict.feedback]
-    return [*errors, *map(warning_line, verdict.warnings)]
+    return [*errors, *verdict.warned()]
 
 
 def summary_line(summary: BatchSummary) -> str:

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA: Literal[1] = 1
-"""The version of the JSON objects."""
+from step_runtime.verification.verdict import Verdict
 
-Severity = Literal["error", "warning"]
+SCHEMA: Literal[2] = 2
+"""The version of the JSON objects."""
 
 
 class Part(BaseModel):
@@ -32,7 +32,7 @@ class Part(BaseModel):
 class Output(Part):
     """The base of all objects: the schema version, and the command without its package."""
 
-    schema_version: Literal[1] = Field(SCHEMA, alias="schema", description="The version of this object's form.")
+    schema_version: Literal[2] = Field(SCHEMA, alias="schema", description="The version of this object's form.")
     command: str = Field(description="The command that printed the object, such as `verify`.")
 
     def text(self) -> str:
@@ -88,76 +88,7 @@ class ErrorOutput(Output):
     error: Failure
 
 
-class Finding(Part):
-    """An error or a warning, with its place; lines and columns count from 1, and the end column is exclusive."""
-
-    severity: Severity
-    stage: str = Field(description="The stage of verification, `task` for the task itself.")
-    code: str = Field(description="A short stable name, such as `zip-shape`.")
-    message: str
-    file: str | None = Field(None, description="The file of the place; null for standard input.")
-    line: int | None = None
-    column: int | None = None
-    end_line: int | None = None
-    end_column: int | None = None
-    details: tuple[str, ...] = ()
-    hint: str | None = None
-
-
-def warning_line(finding: Finding) -> str:
-    """A warning as a line, with its details in lines below it."""
-    place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part is not None)
-    head = f"{place}: warning: {finding.code}: {finding.message}"
-    return "\n".join([head, *(f"  {detail}" for detail in finding.details)])
-
-
-class ExactFinding(Part):
-    """The answer of exact arithmetic for a passing program."""
-
-    answer: Literal["proved", "different", "unknown"] = Field(
-        description="Whether it equals the reference for all inputs at the sizes, differs, or neither is known."
-    )
-    reason: str = Field(description="The meaning, the place of the difference, or the operation that was not followed.")
-    bits: int = Field(description="A proof is wrong with a probability of at most 2 to the minus this.")
-    sizes: tuple[str, ...] = Field(description="The sets of sizes that the answer is about.")
-    prover: str = Field("", description="The version of the prover, a digest of its code.")
-    steps: tuple[str, ...] = Field((), description="A proof in a few lines, at its first set of sizes.")
-
-
-class ProgramVerdict(Part):
-    """The verdict on one program."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    task: str = Field(description="The task's name.")
-    task_file: str
-    program: str | None = Field(description="The program's file; null for standard input.")
-    passed: bool
-    unknown: bool = Field(
-        False, description="Whether it is not known if the program is right: a limit or a fault ended its verification."
-    )
-    stage: str | None = Field(description="The first stage that failed; null for a program that passes.")
-    diagnostics: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
-    error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
-    values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
-    exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
-    sizes: tuple[dict[str, str | float], ...] = Field(
-        (),
-        description="With `--sizes`, each output's error, the reference's, and the bound, in units of the last place.",
-    )
-    ir: dict[str, Any] | None = Field(None, description="With `--ir`, the program's graph.")
-    seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
-    feedback: str = Field("", description="The verdict for people and LMs, as the command prints it.")
-    streams: str = Field("", description="With `--explain`, every stream with its element type and dims.")
-
-    @property
-    def failed(self) -> bool:
-        """Whether the program is wrong: it was judged, and does not pass."""
-        return not self.passed and not self.unknown and self.error is None
-
-
-class VerifyOutput(ProgramVerdict, Output):
+class VerifyOutput(Verdict, Output):
     """The verdict of `pipeline.verify TASK [IMPL]`."""
 
     command: Literal["verify"] = "verify"
@@ -181,7 +112,7 @@ class BatchOutput(Output):
 
     command: Literal["verify"] = "verify"
     passed: bool
-    programs: tuple[ProgramVerdict, ...]
+    programs: tuple[Verdict, ...]
     summary: BatchSummary
 
 

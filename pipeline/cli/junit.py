@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from pipeline.base.outputs import ProgramVerdict, warning_line
 from pipeline.base.text import visible
+from step_runtime.verification.verdict import Verdict
 
 # What XML 1.0 can't hold, however it is written.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_text(verdicts: Sequence[ProgramVerdict]) -> str:
+def junit_text(verdicts: Sequence[Verdict]) -> str:
     """One suite with a test case for every program.
 
     A failed program is a failure, one of which nothing is known is skipped, and an unusable file is an error.
@@ -34,7 +34,7 @@ def junit_text(verdicts: Sequence[ProgramVerdict]) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(suite: ElementTree.Element, verdict: ProgramVerdict) -> None:
+def _case(suite: ElementTree.Element, verdict: Verdict) -> None:
     attributes = {
         "classname": clean(verdict.task),
         "name": clean(verdict.program or verdict.task_file),
@@ -52,10 +52,10 @@ def _case(suite: ElementTree.Element, verdict: ProgramVerdict) -> None:
         attributes = {"type": verdict.stage or "", "message": _first_line(_reason(verdict))}
         ElementTree.SubElement(case, "failure", attributes).text = clean(verdict.feedback)
     if verdict.warnings:
-        ElementTree.SubElement(case, "system-out").text = clean("\n".join(map(warning_line, verdict.warnings)))
+        ElementTree.SubElement(case, "system-out").text = clean("\n".join(verdict.warned()))
 
 
-def _reason(verdict: ProgramVerdict) -> str:
+def _reason(verdict: Verdict) -> str:
     found = (*verdict.diagnostics, *verdict.warnings)
     return f"{found[0].code}: {found[0].message}" if found else verdict.stage or ""
 

@@ -20,7 +20,6 @@ from pipeline.base.paths import shown
 if TYPE_CHECKING:
     from pipeline.base.choices import PromptKind
     from step_runtime.base.errors import Diagnostic
-    from step_runtime.verification.held_out import HeldOut
     from step_runtime.verification.verdict import Verdict
 
 
@@ -119,7 +118,7 @@ class Language(ABC):
         """Warnings about a program that passes, on inputs unlike the task's; in a worker."""
         return ()
 
-    def hold_out(self, task: Any, text: str, seed: int) -> HeldOut:
+    def hold_out(self, task: Any, text: str, seed: int) -> Verdict:
         """The verdict on a program that passes, at sizes and inputs drawn from a seed; in a worker."""
         raise NotImplementedError
 

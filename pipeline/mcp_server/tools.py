@@ -18,7 +18,6 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import AfterValidator, BaseModel, Field
 
 from pipeline.base.errors import PipelineError, UsageError
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.base.redaction import redacted
 from pipeline.base.text import visible, visible_json
 from pipeline.mcp_server.workspace import Workspace
@@ -26,6 +25,7 @@ from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.shown_programs import Program
+from step_runtime.verification.verdict import Verdict
 
 
 def _text(text: str) -> str:
@@ -79,7 +79,7 @@ class Toolbox:
     language: str | None = None
     learned: Callable[[], Sequence[Program]] = tuple
 
-    def check(self, task: TaskName, program: ProgramText = None) -> Annotated[CallToolResult, ProgramVerdict]:
+    def check(self, task: TaskName, program: ProgramText = None) -> Annotated[CallToolResult, Verdict]:
         """Check a program without running it, by all rules that its text shows; use it on each draft, before `verify`.
 
         Each finding has a place, a code and a hint. In STeP, the type of every stream is described.
@@ -90,7 +90,7 @@ class Toolbox:
             found = found.model_copy(update={"feedback": rules})
         return _judged(found)
 
-    def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[CallToolResult, ProgramVerdict]:
+    def verify(self, task: TaskName, program: ProgramText = None) -> Annotated[CallToolResult, Verdict]:
         """Verify a program: all checks, then its outputs against the task's reference, at every set of sizes.
 
         Only a program that passes here is right. One that passes is also run on stress inputs. In STeP, a program with
@@ -125,7 +125,7 @@ class Toolbox:
             texts.append(f"# {place}, similarity {similarity:.2f}\n{each.task.text_with(each.text)}")
         return answered("\n\n".join(texts) or "There is no solved example.", NearExamples(examples=tuple(near)))
 
-    def checked(self, task: str, program: str | None, *, run: bool = True) -> ProgramVerdict:
+    def checked(self, task: str, program: str | None, *, run: bool = True) -> Verdict:
         """A worker's verdict on a program, or on the task's own `impl`.
 
         Raises:
@@ -148,7 +148,7 @@ class Toolbox:
         return verdict_of(request, self.pool().submit(judge, request)).passed
 
 
-def _judged(found: ProgramVerdict) -> CallToolResult:
+def _judged(found: Verdict) -> CallToolResult:
     warnings = [f"warning: {each.code}: {each.message}" for each in found.warnings]
     return answered("\n\n".join(filter(None, (found.streams, found.feedback, "\n".join(warnings)))), found)
 

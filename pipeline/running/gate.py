@@ -18,7 +18,7 @@ from pipeline.base.text import visible
 from pipeline.languages.language import Task
 from pipeline.record.models import fetch_program
 from pipeline.record.request import Request
-from pipeline.verification.claims import Claim, Refusal, message, refusals
+from pipeline.verification.claims import Claim, judged, message
 from pipeline.verification.pool import LocalWorkers, Workers
 from signatures import ANSWERS
 from step_runtime.tasks.task import SolvedTask
@@ -35,7 +35,7 @@ class Gate:
 
     workers: Workers
     tell: Callable[[str], None]
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[Claim] = field(default_factory=list)
 
     def request(self, request: Request) -> Request:
         """The request with what its experience shows to be right, without what fell when it was judged once more."""
@@ -64,7 +64,7 @@ class Gate:
             for number, entry in enumerate(entries)
         ]
         found = self._judged(claims, source, language)
-        right = tuple(entry for entry, refusal in zip(entries, found, strict=True) if refusal is None)
+        right = tuple(entry for entry, claim in zip(entries, found, strict=True) if not claim.reason)
         return replace(experience, entries=right)
 
     def _unfallen(self, experience: Experience) -> Experience:
@@ -89,18 +89,18 @@ class Gate:
             for number, each in enumerate(solved)
         ]
         found = self._judged(claims, source, agent.language)
-        wrong = [id(demo) for (_, demo, _), refusal in zip(places, found, strict=False) if refusal is not None]
+        wrong = [id(demo) for (_, demo, _), claim in zip(places, found, strict=False) if claim.reason]
         for _, predictor in shown:
             predictor.demos = [demo for demo in predictor.demos if id(demo) not in wrong]
         if agent.pool:
             kept = zip(solved, found[len(places) :], strict=True)
-            agent.pool = replace(agent.pool, entries=tuple(each for each, refusal in kept if refusal is None))
+            agent.pool = replace(agent.pool, entries=tuple(each for each, claim in kept if not claim.reason))
 
-    def _judged(self, claims: Sequence[Claim], source: str, language: str | None) -> list[Refusal | None]:
+    def _judged(self, claims: Sequence[Claim], source: str, language: str | None) -> list[Claim]:
         if not claims:
             return []
-        found = refusals(claims, self.workers, self.tell, language)
-        refused = [refusal for refusal in found if refusal is not None]
+        found = judged(claims, self.workers, self.tell, language)
+        refused = [claim for claim in found if claim.reason]
         self.refused += refused
         if refused:
             self.tell(message(refused, len(claims), source))

@@ -39,7 +39,7 @@ from pipeline.running.plan import Plan, budget, trusted
 from pipeline.running.simplifying import simplified_solutions
 from pipeline.running.teacher import taught
 from pipeline.splitting.division import dividing
-from pipeline.verification.claims import Refusal
+from pipeline.verification.claims import Claim
 from pipeline.verification.held_out import holding_out, run_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import LocalWorkers, Workers
@@ -62,7 +62,7 @@ class JobResult:
     run_name: str
     program: Path
     probe: TokenCount = field(default_factory=TokenCount)
-    refused: Sequence[Refusal] = ()
+    refused: Sequence[Claim] = ()
 
 
 @contextmanager
@@ -99,7 +99,7 @@ class CompileJob:
     name: str
     recorder: Recorder
     workers: Workers
-    refused: Sequence[Refusal] = ()
+    refused: Sequence[Claim] = ()
     tell: Callable[[str], None] = lambda line: None
 
     @property

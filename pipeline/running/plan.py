@@ -31,7 +31,7 @@ from pipeline.lms.embedded.engine import SAMPLING, EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.running.gate import Gate
-from pipeline.verification.claims import Refusal
+from pipeline.verification.claims import Claim
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.pool import LocalWorkers, PoolSettings, Workers
@@ -78,7 +78,7 @@ class Plan:
     lm: dspy.LM
     agent: Agent
     reflecting: dspy.LM | None = None
-    refused: Sequence[Refusal] = ()
+    refused: Sequence[Claim] = ()
 
     @classmethod
     def of(cls, config: RunConfig, *, resumed: bool = False) -> Plan:

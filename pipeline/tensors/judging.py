@@ -31,7 +31,6 @@ from step_runtime.base.syntax import compile_python
 
 if TYPE_CHECKING:
     from pipeline.tensors.language import TensorLanguage
-    from step_runtime.verification.held_out import HeldOut
 
 FILE = "<program>"
 VARIANTS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -174,7 +173,7 @@ class Trials:
     def verdict(self, text: str) -> Verdict:
         """The verdict at the task's own sizes."""
         found = self._found(text, self._own(0))
-        return Verdict(not found, found[0].stage if found else None, found)
+        return Verdict(passed=not found, stage=found[0].stage if found else None, diagnostics=found)
 
     def stress(self, text: str) -> tuple[Diagnostic, ...]:
         """How a program that passes differs on stress inputs, where the reference has numbers."""
@@ -190,22 +189,26 @@ class Trials:
                     findings.setdefault(code, Diagnostic("stress", code, f"{name} {message}", None, (str(case),)))
         return tuple(findings.values())
 
-    def hold_out(self, text: str, seed: int) -> HeldOut:
+    def hold_out(self, text: str, seed: int) -> Verdict:
         """The verdict at the task's sizes and at others, with data that is drawn, and on stress inputs."""
-        from step_runtime.verification.held_out import ANOTHER_INPUT, STRESS, HeldOut
-
         start, random = time.process_time(), Random(f"{seed}\n{self._task.statement}")
-        places = {ANOTHER_INPUT: self._own(random.randrange(2**16, 2**31))}
-        places |= {str(case): [case] for case in islice(self._drawn(random), _DRAWN)}
-        sizes = tuple(places)[1:]
-        for place, cases in places.items():
-            if found := self._found(text, cases, _ROOM):
-                return HeldOut("failed", found[:1], found_at=place, sizes=sizes, seconds=time.process_time() - start)
-        stressed = self.stress(text)
-        fallen = tuple(each for each in stressed if each.code in ("stress-run", "stress-value"))[:1]
-        answer, place = ("failed", STRESS) if fallen else ("passed", "")
-        spent = time.process_time() - start
-        return HeldOut(answer, fallen, () if fallen else stressed, None, place, sizes, spent)  # type: ignore[arg-type]
+        own = self._own(random.randrange(2**16, 2**31))
+        drawn = [*islice(self._drawn(random), _DRAWN)]
+        stressed: tuple[Diagnostic, ...] = ()
+        for cases in (own, *([case] for case in drawn)):
+            if found := self._found(text, cases, _ROOM)[:1]:
+                break
+        else:
+            stressed = self.stress(text)
+            found = tuple(each for each in stressed if each.code in ("stress-run", "stress-value"))[:1]
+        return Verdict(
+            passed=not found,
+            stage=found[0].stage if found else None,
+            diagnostics=found,
+            warnings=() if found else stressed,
+            held_out=tuple(map(str, drawn)),
+            seconds=time.process_time() - start,
+        )
 
     def _own(self, seed: int) -> list[Case]:
         sets = self._task.content["sizes"]

@@ -15,7 +15,6 @@ from step_runtime.base.formats import FORMATS
 
 if TYPE_CHECKING:
     from pipeline.tensors.judging import Runner, Trials
-    from step_runtime.verification.held_out import HeldOut
 
 _OPTIONAL = (dict, type(None))
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
@@ -105,7 +104,7 @@ class TensorLanguage(Language):
         """What a program that passes does with inputs far from standard normal ones."""
         return self._trials(task).stress(text)
 
-    def hold_out(self, task: TextTask, text: str, seed: int) -> HeldOut:
+    def hold_out(self, task: TextTask, text: str, seed: int) -> Verdict:
         """The verdict at sizes and data drawn from a seed, and on stress inputs."""
         return self._trials(task).hold_out(text, seed)
 

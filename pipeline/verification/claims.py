@@ -55,19 +55,15 @@ _OF_TIME = ("time-limit", "lost-before")
 
 @dataclass(frozen=True)
 class Claim:
-    """Says, at a place in a file, that a program implements a task."""
+    """Says, at a place in a file, that a program implements a task; refused for a `reason`, in a line, if there is one.
+
+    A refused claim may be right unless it was `judged`.
+    """
 
     place: str
     task: Any
     program: str
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A claim that is not believed, and why, in one line each; it may be right unless it was `judged`."""
-
-    place: str
-    reason: str
+    reason: str = ""
     judged: bool = True
 
     def __str__(self) -> str:
@@ -78,13 +74,13 @@ class Refusal:
         return {"place": self.place, "reason": self.reason}
 
 
-def refusals(
+def judged(
     claims: Sequence[Claim],
     workers: Workers,
     progress: Callable[[str], None] = lambda line: None,
     language: str | None = None,
-) -> list[Refusal | None]:
-    """For each claim None, if its program passes its task, or the refusal.
+) -> list[Claim]:
+    """The claims, each with the reason if it is refused: its program does not pass its task.
 
     Args:
         claims: What is said; equal programs of one task are judged once.
@@ -94,7 +90,7 @@ def refusals(
     """
     keys = [(claim.task.statement, claim.program) for claim in claims]
     waiting, stages = sorted({*keys}), registry.find(language).stages  # equal: one cell
-    reasons: dict[tuple[str, str], tuple[str, bool] | None] = {}
+    reasons: dict[tuple[str, str], tuple[str, bool]] = {}
     count, told = len(waiting), time.monotonic()
     for limit in ROUNDS:
         if not waiting:
@@ -109,9 +105,9 @@ def refusals(
             for future in as_completed(asked):
                 key, request = asked[future]
                 reason, limited = _answer(request, future, stages)
-                reasons[key] = None if reason is None else (left, False) if limited else (reason, True)
+                reasons[key] = (left, False) if limited else (reason, True)
                 longer += [key] * limited
-                refused += reason is not None
+                refused += bool(reason)
                 if time.monotonic() - told >= _SECONDS and len(reasons) < count:
                     told = time.monotonic()
                     progress(f"{len(reasons):,} of {count:,} programs from elsewhere are verified")
@@ -120,12 +116,12 @@ def refusals(
                     break
         waiting = longer
     return [
-        None if (why := reasons[key]) is None else Refusal(visible(claim.place, line=True), *why)
+        Claim(visible(claim.place, line=True), claim.task, claim.program, *reasons[key])
         for claim, key in zip(claims, keys, strict=True)
     ]
 
 
-def message(refused: Sequence[Refusal], count: int, source: str) -> str:
+def message(refused: Sequence[Claim], count: int, source: str) -> str:
     """The messages on refused claims of `source`, one line each; empty for none."""
     if not refused:
         return ""
@@ -133,7 +129,7 @@ def message(refused: Sequence[Refusal], count: int, source: str) -> str:
     return "\n".join([head, *listed(refused)])
 
 
-def listed(refused: Sequence[Refusal]) -> Iterator[str]:
+def listed(refused: Sequence[Claim]) -> Iterator[str]:
     """The first refusals, a line each, and how many more there are."""
     judged = [each for each in refused if each.judged]
     yield from (f"  {each}" for each in judged[:MOST_SHOWN])
@@ -143,14 +139,14 @@ def listed(refused: Sequence[Refusal]) -> Iterator[str]:
         yield f"  {count:,} {reason}"
 
 
-def _answer(request: Request, future: Future[Any], stages: Sequence[str]) -> tuple[str | None, bool]:
-    """The reason of a refusal, None for a program that passes, and whether more time could give another."""
+def _answer(request: Request, future: Future[Any], stages: Sequence[str]) -> tuple[str, bool]:
+    """The reason of a refusal, empty for a program that passes, and whether more time could give another."""
     try:
         verdict = verdict_in(stages, request, future)
     except (TaskError, WorkerLost) as error:
         return one_line(f"its task can't be used: {error}"), False
     if verdict.passed:
-        return None, False
+        return "", False
     first = verdict.diagnostics[0]
     return one_line(
         f"its program fails at stage {verdict.stage}: {first.code}: {first.message}"

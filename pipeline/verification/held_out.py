@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any
+from typing import Any, Literal
 
 from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
 from pipeline.base.errors import ClusterUnavailable
@@ -14,7 +14,7 @@ from pipeline.verification.judge import hold_out as judge
 from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
 from pipeline.verification.pool import PoolSettings, WorkerLost, Workers
 from step_runtime.base.errors import TaskError
-from step_runtime.verification.held_out import HeldOut
+from step_runtime.verification.verdict import Verdict
 
 _SECONDS = 4 * SECONDS
 """Processor time of one call: a program is run at several sets of sizes, on stress inputs, and proved."""
@@ -72,17 +72,17 @@ def run_settings(language: str | None) -> PoolSettings:
 def _verdict(future: Future[Any], last: bool) -> HeldOutVerdict | None:
     """What a worker found; None where it had too little time, and this was not the last try."""
     try:
-        found = future.result()
+        found: Verdict = future.result()
     except WorkerLost as error:
         if error.code == "time-limit" and not last:
             return None
         return HeldOutVerdict("unknown", f"verification {error}")
     except (TaskError, ClusterUnavailable) as error:
         return HeldOutVerdict("unknown", one_line(str(error)))
-    if not isinstance(found, HeldOut):
-        return HeldOutVerdict("unknown", "verification answered with something else than a verdict")
     proof = found.exact
     exact = {"exact": {"answer": proof.answer, "reason": proof.reason, "sizes": list(proof.sizes)}} if proof else {}
     warnings = [": ".join([each.code, each.message]) for each in found.warnings]
-    details = {**exact, "warnings": warnings, "sizes": list(found.sizes), "seconds": round(found.seconds, 3)}
-    return HeldOutVerdict(found.answer, one_line(found.reason), details)
+    details = {**exact, "warnings": warnings, "sizes": list(found.held_out), "seconds": round(found.seconds, 3)}
+    answer: Literal["passed", "failed", "unknown"]
+    answer = "passed" if found.passed else "unknown" if found.unknown else "failed"
+    return HeldOutVerdict(answer, one_line(found.reason), details)

@@ -23,20 +23,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.choices import ORIGINAL, sizes_of
-from pipeline.base.outputs import ExactFinding, Finding, ProgramVerdict, Severity
 from pipeline.languages import registry
 from pipeline.verification import notes
 from pipeline.verification.limits import ProgramLimits, lost_at_message
 from pipeline.verification.pool import WorkerLost
+from step_runtime.base.errors import Diagnostic
+from step_runtime.verification.verdict import ExactVerdict, Verdict
 
 if TYPE_CHECKING:
-    from step_runtime.base.errors import Diagnostic, TaskWarning
+    from step_runtime.base.errors import TaskWarning
     from step_runtime.execution.invocation import BeforeRun
     from step_runtime.tasks.scope import Scope
     from step_runtime.tasks.task import Task
-    from step_runtime.verification.exact.proof import ExactVerdict
-    from step_runtime.verification.held_out import HeldOut, HeldOutTask
-    from step_runtime.verification.verdict import Verdict
+    from step_runtime.verification.held_out import HeldOutTask
     from step_runtime.verification.verify import Verifier
 
 LOST_BEFORE = "lost-before"
@@ -81,17 +80,17 @@ class Request:
     ir: bool = False
     limits: ProgramLimits | None = None
 
-    def unusable(self, message: str, seconds: float = 0.0) -> ProgramVerdict:
+    def unusable(self, message: str, seconds: float = 0.0) -> Verdict:
         """The verdict where the task or the program can't be used, found in so many seconds of processor time."""
-        why = {"error": message, "feedback": message, "seconds": round(seconds, 6)}
-        return self.verdict(passed=False, stage=None, **why)
+        return Verdict(passed=False, error=message, feedback=message, seconds=round(seconds, 6), **self.names)
 
-    def verdict(self, **found: Any) -> ProgramVerdict:
-        """A verdict on the program."""
-        return ProgramVerdict(task=self.task, task_file=self.path or "", **{"program": self.program, **found})
+    @property
+    def names(self) -> dict[str, Any]:
+        """Those of the task, of its file and of the program, as a verdict has them."""
+        return {"task": self.task, "task_file": self.path or "", "program": self.program}
 
 
-def verdict_of(request: Request, future: Future[Any]) -> ProgramVerdict:
+def verdict_of(request: Request, future: Future[Any]) -> Verdict:
     """A cell's verdict, or the meaning of its loss; it is unusable if something else killed the process, twice.
 
     Raises:
@@ -99,7 +98,7 @@ def verdict_of(request: Request, future: Future[Any]) -> ProgramVerdict:
     """
     error = future.exception()  # never raised here: each time, it would keep the frames that it passed
     if error is None:
-        found: ProgramVerdict = future.result()
+        found: Verdict = future.result()
         return found
     if not isinstance(error, WorkerLost):
         raise error.with_traceback(None)
@@ -119,20 +118,17 @@ def verdict_of(request: Request, future: Future[Any]) -> ProgramVerdict:
         hint = "; ".join([why, *_options(request, error, stressed)])
     message = f"verification {error}"
     stage = "run" if request.language is None else registry.lost_stage(registry.find(request.language).stages)
-    found_wrong = Finding(severity="error", stage=stage, file=request.program, code=error.code, message=message,
-                          details=details, hint=hint)  # fmt: skip
-    lines = [f"{request.program or request.task}: {error.code}: {message}", *details, f"hint: {hint}"]
-    return request.verdict(
+    found = Verdict(
         passed=False,
-        unknown=error.code != "tampered",
         stage=stage,
-        diagnostics=(found_wrong,),
-        feedback="\n".join(lines).replace("\n", "\n  "),
+        diagnostics=(Diagnostic(stage, error.code, message, None, details, hint),),
         seconds=round(error.spent, 6),
+        **request.names,
     )
+    return found.model_copy(update={"feedback": found.render("", request.program or request.task)})
 
 
-def verdict_in(stages: Sequence[str], request: Request, future: Future[ProgramVerdict]) -> ProgramVerdict:
+def verdict_in(stages: Sequence[str], request: Request, future: Future[Verdict]) -> Verdict:
     """A cell's verdict, at one of these stages where the program fails.
 
     Raises:
@@ -145,7 +141,7 @@ def verdict_in(stages: Sequence[str], request: Request, future: Future[ProgramVe
     if verdict.error is not None:
         raise WorkerLost("killed", verdict.error) if future.exception() else TaskError(verdict.error)
     if verdict.stage not in ((None,) if verdict.passed else stages):
-        forged: Future[ProgramVerdict] = Future()
+        forged: Future[Verdict] = Future()
         forged.set_exception(WorkerLost("crashed", "answered with something else than a verdict"))
         return verdict_of(request, forged)
     return verdict
@@ -163,7 +159,7 @@ def _options(request: Request, error: WorkerLost, stressed: bool) -> list[str]:
 # --- what runs in a cell ----------------------------------------------------------------------------------------------
 
 
-def judge(request: Request) -> ProgramVerdict:
+def judge(request: Request) -> Verdict:
     """The verdict on a program; on a task that can't be used, it says why.
 
     Raises:
@@ -180,11 +176,10 @@ def judge(request: Request) -> ProgramVerdict:
     return found.model_copy(update={"seconds": round(time.process_time() - start, 6)})
 
 
-def _in_step(request: Request) -> ProgramVerdict:
+def _in_step(request: Request) -> Verdict:
     """By the verifier of STeP."""
-    from step_runtime.base.errors import Diagnostic, RunError
+    from step_runtime.base.errors import RunError
     from step_runtime.tasks.reader import task_text
-    from step_runtime.verification.verdict import Verdict
 
     name, statement, text, source = request.task, request.statement, request.text, ""
     doubts: tuple[TaskWarning, ...] = ()
@@ -199,11 +194,12 @@ def _in_step(request: Request) -> ProgramVerdict:
     try:
         found = _verified(about, source, text)
     except RunError as error:
-        found = _described(about, source, text, Verdict(False, "run", (Diagnostic.of("run", error, None),)))
+        wrong = Diagnostic.of("run", error, None)
+        found = _described(about, source, text, Verdict(passed=False, stage="run", diagnostics=(wrong,)))
     return _with_doubts(request, found, doubts)
 
 
-def _verified(request: Request, source: str, text: str) -> ProgramVerdict:
+def _verified(request: Request, source: str, text: str) -> Verdict:
     """The verdict of the verifier, with all that the request asks of a program that passes, or does not."""
     from step_runtime.verification.explain import explain
 
@@ -215,7 +211,7 @@ def _verified(request: Request, source: str, text: str) -> ProgramVerdict:
     further = verdict.passed and request.run
     wide = verifier if request.dtype == "float64" else _verifier(name, statement, "float64", request.limits)
     if further and request.stress:
-        verdict = dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *_stressed(wide, text)))
+        verdict = verdict.model_copy(update={"warnings": tuple(_stressed(wide, text))})
     table = explain(text, verifier.scopes[0]).table() if request.explain else ""
     found = _described(request, source, text, verdict, table)
     if further and request.exact:
@@ -232,10 +228,9 @@ def _verified(request: Request, source: str, text: str) -> ProgramVerdict:
     return found
 
 
-def _in_language(request: Request, name: str) -> ProgramVerdict:
+def _in_language(request: Request, name: str) -> Verdict:
     """By another language, whose faults are unknown verdicts."""
     from step_runtime.tasks.reader import task_name, task_text
-    from step_runtime.verification.verdict import Verdict
 
     language, source = registry.find(name), request.statement
     if request.path is None:
@@ -250,15 +245,14 @@ def _in_language(request: Request, name: str) -> ProgramVerdict:
         verdict = _judged(language, task.without_impl(), text, request.limits)
     else:
         found = tuple(language.check(task.without_impl(), text))
-        verdict = Verdict(not found, found[0].stage if found else None, found)
+        verdict = Verdict(passed=not found, stage=found[0].stage if found else None, diagnostics=found)
     if verdict.passed and request.run and request.stress:
-        verdict = dataclasses.replace(verdict, diagnostics=tuple(language.stress(task.without_impl(), text)))
+        verdict = verdict.model_copy(update={"warnings": tuple(language.stress(task.without_impl(), text))})
     return _described(dataclasses.replace(request, task=task.name), source, text, verdict)
 
 
 def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
-    from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
-    from step_runtime.verification.verdict import Verdict
+    from step_runtime.base.errors import TaskError, describe_error, out_of_memory
 
     try:
         verdict = language.judge(task, text, limits)
@@ -266,8 +260,6 @@ def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -
             raise TypeError(f"`judge` gave {verdict!r:.80}, expected a Verdict")
         if verdict.stage not in ((None,) if verdict.passed else language.stages):
             raise ValueError(f"`judge` gave the stage {verdict.stage!r}, expected one of {', '.join(language.stages)}")
-        if not all(isinstance(each, Diagnostic) for each in verdict.diagnostics):
-            raise TypeError(f"`judge` gave the diagnostics {verdict.diagnostics!r:.80}, expected `Diagnostic`s")
         if not (verdict.passed or verdict.diagnostics):
             raise ValueError("`judge` gave no diagnostic with a failure, expected one or more")
     except (TaskError, MemoryError):
@@ -277,48 +269,34 @@ def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -
             raise MemoryError(str(error)) from None
         message = f"the language {language.name} failed: {describe_error(error)}"
         stage = registry.lost_stage(language.stages)
-        verdict = Verdict(False, stage, (Diagnostic(stage, "internal", message),))
+        verdict = Verdict(passed=False, stage=stage, diagnostics=(Diagnostic(stage, "internal", message),))
     return verdict
 
 
-def _without_program(request: Request, name: str) -> ProgramVerdict:
+def _without_program(request: Request, name: str) -> Verdict:
     message = f"{request.path}: this task has no `impl`; name a file with the program, or - for stdin"
     return dataclasses.replace(request, task=name).unusable(message)
 
 
-def _described(request: Request, source: str, text: str, verdict: Verdict, table: str = "") -> ProgramVerdict:
+def _described(request: Request, source: str, text: str, verdict: Verdict, table: str = "") -> Verdict:
     """The verdict with its places: those of an `impl` are the task file's own, whose text is `source`."""
     from step_runtime.tasks.reader import impl_place
 
-    file, shown, found = request.program, request.program or request.task, verdict.diagnostics
+    names, shown = request.names, request.program or request.task
     if request.text is None:
-        file, text, shown = request.path, source, request.task if verdict.passed else str(request.path)
-        found = tuple(impl_place(source, diagnostic) for diagnostic in found)
-    findings = tuple(_finding(file, each, "warning" if verdict.passed else "error") for each in found)
-    return request.verdict(
-        program=file,
-        passed=verdict.passed,
-        unknown=verdict.unknown,
-        stage=verdict.stage,
-        **{"warnings" if verdict.passed else "diagnostics": findings},
-        feedback=dataclasses.replace(verdict, diagnostics=found).render(text, shown),
-        streams=table,
-    )
+        names["program"], text, shown = request.path, source, request.task if verdict.passed else str(request.path)
+        own = {name: [impl_place(source, e) for e in getattr(verdict, name)] for name in ("diagnostics", "warnings")}
+        verdict = verdict.model_copy(update={name: tuple(found) for name, found in own.items()})
+    return verdict.model_copy(update={"feedback": verdict.render(text, shown), "streams": table, **names})
 
 
-def _finding(file: str | None, diagnostic: Diagnostic, severity: Severity) -> Finding:
-    found = {name: getattr(diagnostic, name) for name in ("stage", "code", "message", "details", "hint")}
-    place = dataclasses.asdict(diagnostic.span) if diagnostic.span else {}
-    return Finding(severity=severity, file=file, **found, **place)
-
-
-def _with_doubts(request: Request, found: ProgramVerdict, doubts: Sequence[TaskWarning]) -> ProgramVerdict:
+def _with_doubts(request: Request, found: Verdict, doubts: Sequence[TaskWarning]) -> Verdict:
     """The verdict with what is doubtful about its task, first."""
+    from step_runtime.base.errors import Span
     from step_runtime.verification.doubts import UNSTRESSED
 
     kept = [each for each in doubts if request.stress or each.code != UNSTRESSED]
-    about = {"severity": "warning", "stage": "task", "file": request.path}
-    own = [Finding.model_validate({**about, "code": e.code, "message": e.message, "line": e.line}) for e in kept]
+    own = [Diagnostic("task", e.code, e.message, Span(e.line, 1, e.line, 1) if e.line else None) for e in kept]
     return found.model_copy(update={"warnings": (*own, *found.warnings)}) if own else found
 
 
@@ -333,7 +311,6 @@ def _stressed(verifier: Verifier, text: str) -> Sequence[Diagnostic]:
 
 def _proved(verifier: Verifier, text: str) -> ExactVerdict | None:
     from step_runtime.base.errors import RunError
-    from step_runtime.verification.exact.proof import ExactVerdict
 
     try:
         return verifier.exact(text)
@@ -341,22 +318,20 @@ def _proved(verifier: Verifier, text: str) -> ExactVerdict | None:
         return ExactVerdict("unknown", f"not followed: {error}")
 
 
-def _with_exact(found: ProgramVerdict, proof: ExactVerdict | None) -> ProgramVerdict:
+def _with_exact(found: Verdict, proof: ExactVerdict | None) -> Verdict:
     """The verdict with the answer of exact arithmetic; a difference is a warning, as the inputs hide it."""
     if proof is None:
         return found
-    exact = ExactFinding.model_validate(dataclasses.asdict(proof))
     warned = found.warnings
     if proof.answer == "different":
         message = f"differs from the reference in exact arithmetic at {'; '.join(proof.sizes)}: {proof.reason}"
-        hidden = Finding(severity="warning", stage="value", code="exact-different", message=message, file=found.program)
-        warned = (*warned, hidden)
+        warned = (*warned, Diagnostic("value", "exact-different", message))
     return found.model_copy(
-        update={"exact": exact, "warnings": warned, "feedback": f"{found.feedback}\n{proof.render()}"}
+        update={"exact": proof, "warnings": warned, "feedback": f"{found.feedback}\n{proof.render()}"}
     )
 
 
-def _at_sizes(request: Request, found: ProgramVerdict, text: str) -> ProgramVerdict:
+def _at_sizes(request: Request, found: Verdict, text: str) -> Verdict:
     """The verdict with the errors at larger sizes, or what is wrong with the program there."""
     from step_runtime.base.errors import UNKNOWN, TaskError
     from step_runtime.program.limits import Limits
@@ -370,19 +345,18 @@ def _at_sizes(request: Request, found: ProgramVerdict, text: str) -> ProgramVerd
     limits = (request.limits and request.limits.of_language()) or Limits()
     errors, wrong = errors_at(task, text, sizes, limits, _watching(task.name, request.statement))
     fails = any(each.stage != "stress" for each in wrong)
-    findings = tuple(_finding(request.program, each, "error" if fails else "warning") for each in wrong)
     lines = [*(each.render(text, request.program or task.name) for each in wrong), *(each.render() for each in errors)]
     update: dict[str, Any] = {"sizes": tuple(dataclasses.asdict(each) for each in errors)}
     if fails:
         update |= {"passed": False, "unknown": wrong[0].code in UNKNOWN, "stage": wrong[0].stage}
-        update["diagnostics"] = findings
+        update["diagnostics"] = tuple(wrong)
         found = found.model_copy(update={"feedback": ""})
     else:
-        update["warnings"] = (*found.warnings, *findings)
+        update["warnings"] = (*found.warnings, *wrong)
     return found.model_copy(update={**update, "feedback": "\n".join([*filter(None, [found.feedback]), *lines])})
 
 
-def hold_out(task: str, statement: str, text: str, seed: int, language: str | None = None) -> HeldOut:
+def hold_out(task: str, statement: str, text: str, seed: int, language: str | None = None) -> Verdict:
     """The verdict on a program at sizes and inputs that are drawn from a seed.
 
     Raises:

@@ -17,11 +17,11 @@ from typing import Any
 import dspy
 
 from pipeline.base.languages import DEFAULT
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.pool import WorkerLost
+from step_runtime.verification.verdict import Verdict
 
 MAX_VERDICTS = 10_000
 """Verdicts that are remembered, the latest ones; an earlier program is judged again."""
@@ -52,7 +52,7 @@ class Metric:
         self._named = None if self.language.name == DEFAULT else self.language.name
         self.executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._lock = threading.Lock()
-        self._memory: dict[Request, Future[ProgramVerdict]] = {}
+        self._memory: dict[Request, Future[Verdict]] = {}
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None, *_: Any) -> Reward:
         """The verdict on one program.
@@ -70,7 +70,7 @@ class Metric:
             seconds=verdict.seconds if fresh else 0.0,
         )
 
-    def verdict(self, task: Task, text: str) -> ProgramVerdict:
+    def verdict(self, task: Task, text: str) -> Verdict:
         """The verdict on a text.
 
         Raises:
@@ -103,7 +103,7 @@ class Metric:
     def _request(self, task: Task, text: str, *, stress: bool = False) -> Request:
         return Request(task=task.name, statement=task.statement, text=text, language=self._named, stress=stress)
 
-    def _judged(self, request: Request) -> tuple[ProgramVerdict, bool]:
+    def _judged(self, request: Request) -> tuple[Verdict, bool]:
         """The verdict, and whether it was reached now."""
         with self._lock:
             known = self._memory.get(request)

@@ -58,11 +58,8 @@ def is_sized(items: Sequence[Any]) -> bool:
     return bool(names_in(length(items)))
 
 
-class _Unknown:
-    """The value of a wrong expression: its uses are not reported again."""
-
-
-UNKNOWN = _Unknown()
+UNKNOWN = object()
+"""The value of a wrong expression: its uses are not reported again."""
 
 
 def kind(value: Any) -> str:

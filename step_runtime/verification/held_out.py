@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from random import Random
-from typing import Literal
+from typing import Any
 
 import torch
 
@@ -23,49 +22,13 @@ from step_runtime.execution.number_formats import exact
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.sizes import KINDS, held_out_sets
 from step_runtime.tasks.task import Task
-from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.verdict import Verdict
 from step_runtime.verification.verify import SEEDS, Verifier
 
-Answer = Literal["passed", "failed", "unknown"]
-
-ANOTHER_INPUT, STRESS, EXACT = "another input", "stress inputs", "exact arithmetic"
-"""Where a program may fail, beside held-out sizes."""
 _FALLS = ("stress-value", "stress-run", "stress-undefined", "stress-sizes")
 """Stress findings after which a program falls; the others say how precisely it computes what is right."""
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The verdict on a program by held-out inputs.
-
-    Attributes:
-        answer: `passed`, `failed`, or `unknown` where a limit ended a run before anything was found wrong.
-        findings: Why it failed, or why nothing is known; the first that was found.
-        warnings: Stress findings about precision, with which a program passes.
-        exact: What exact arithmetic says, of a program that passed up to there.
-        found_at: What showed that it fails: `another input` at the task's own sizes, a held-out set of sizes with its
-            kind, `stress inputs` or `exact arithmetic`; empty for a program that did not.
-        sizes: The held-out sets of sizes at which it was run, each with its kind.
-        seconds: Processor time.
-    """
-
-    answer: Answer
-    findings: tuple[Diagnostic, ...] = ()
-    warnings: tuple[Diagnostic, ...] = ()
-    exact: ExactVerdict | None = None
-    found_at: str = ""
-    sizes: tuple[str, ...] = ()
-    seconds: float = field(default=0.0, compare=False)
-
-    @property
-    def reason(self) -> str:
-        """The finding in a line; empty for a program that passes."""
-        if not self.findings:
-            return ""
-        first = self.findings[0]
-        return ": ".join([first.code, ", ".join([first.message, *first.details])])
 
 
 class _AtItsSizes(Verifier):
@@ -117,36 +80,36 @@ class HeldOutTask:
         verifiers = (self._own, *self._held.values())
         return min(verifiers, key=lambda each: max(prod(sizes.values()) for sizes in each.task.size_sets()))
 
-    def judge(self, text: str) -> HeldOut:
+    def judge(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program."""
         start, tried = time.process_time(), list[str]()
         try:
             found = self._judged(text, tried)
         except RunError as error:
-            found = HeldOut("unknown", (Diagnostic.of("run", error, None),))
-        return replace(found, sizes=tuple(tried), seconds=time.process_time() - start)
+            found = _verdict(Diagnostic.of("run", error, None), unknown=True)
+        return found.model_copy(update={"held_out": tuple(tried), "seconds": time.process_time() - start})
 
-    def _places(self, tried: list[str]) -> Iterator[tuple[str, Verifier]]:
+    def _places(self, tried: list[str]) -> Iterator[Verifier]:
         """Where a program is run, one place after the other; held-out sets are noted."""
-        yield ANOTHER_INPUT, self._own
+        yield self._own
         for place, verifier in self._held.items():
             tried.append(place)
-            yield place, verifier
+            yield verifier
 
-    def _judged(self, text: str, tried: list[str]) -> HeldOut:
-        unknown: tuple[Diagnostic, ...] = ()
-        for place, verifier in self._places(tried):
+    def _judged(self, text: str, tried: list[str]) -> Verdict:
+        unknown: Diagnostic | None = None
+        for verifier in self._places(tried):
             # A limit that is reached at other sizes says nothing of a program; nor does a task's function there.
             verdict = verifier.verify(text)
             if verdict.passed or (verdict.stage == "limits" and verifier is not self._own):
                 continue
             if verdict.diagnostics[0].code not in _NOT_OF_PROGRAMS:
-                return HeldOut("failed", verdict.diagnostics[:1], found_at=place)
+                return _verdict(verdict.diagnostics[0])
             if verifier is self._own or verdict.unknown:
-                unknown = unknown or verdict.diagnostics[:1]
-        return HeldOut("unknown", unknown) if unknown else self._beyond_values(text)
+                unknown = unknown or verdict.diagnostics[0]
+        return _verdict(unknown, unknown=True) if unknown else self._beyond_values(text)
 
-    def _beyond_values(self, text: str) -> HeldOut:
+    def _beyond_values(self, text: str) -> Verdict:
         """On stress inputs, and in exact arithmetic at the smallest sizes."""
         stressed = tuple(self._own.stress(text))
         fallen = [each for each in stressed if each.code in _FALLS]
@@ -154,10 +117,10 @@ class HeldOutTask:
         if proof is not None and proof.answer == "different":
             message = f"differs from the reference in exact arithmetic: {proof.reason}"
             found = Diagnostic("value", "exact-different", message, None, proof.sizes)
-            return HeldOut("failed", (found,), stressed, proof, EXACT)
+            return _verdict(found, warnings=stressed, exact=proof)
         if fallen:
-            return HeldOut("failed", tuple(fallen[:1]), found_at=STRESS)
-        return HeldOut("passed", (), stressed, proof)
+            return _verdict(fallen[0])
+        return Verdict(passed=True, warnings=stressed, exact=proof)
 
     def _verifier(self, task: Task) -> Verifier:
         return _AtItsSizes(
@@ -173,3 +136,7 @@ class HeldOutTask:
         except (TaskError, RunError):
             return None
         return instance.place if all(bool(part.isfinite().all()) for part in results) else None
+
+
+def _verdict(found: Diagnostic, **more: Any) -> Verdict:
+    return Verdict(passed=False, stage=found.stage, diagnostics=(found,), **more)

@@ -44,13 +44,13 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.changes import Changes
 from step_runtime.verification.check import Checked, check_program, infer_types
 from step_runtime.verification.compare import mismatch
-from step_runtime.verification.exact.proof import ExactVerdict, Prover
+from step_runtime.verification.exact.proof import Prover
 from step_runtime.verification.explain import explain_values
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
 from step_runtime.verification.stress import Case, Stress
 from step_runtime.verification.task_costs import over_limits, parameter_bits
-from step_runtime.verification.verdict import Verdict
+from step_runtime.verification.verdict import ExactVerdict, Verdict
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
@@ -438,11 +438,11 @@ def verify(
         raise ValueError(f"task {task.name} has no impl; give the program to verify")
     verifier = Verifier(task, seeds=seeds, limits=limits)
     verdict = verifier.verify(text)
-    return replace(verdict, exact=verifier.exact(text)) if exact and verdict.passed else verdict
+    return verdict.model_copy(update={"exact": verifier.exact(text)}) if exact and verdict.passed else verdict
 
 
 def _verdict(found: Sequence[Diagnostic], start: float) -> Verdict:
     """The verdict that findings give; `start` is when their search began, on `time.perf_counter`."""
     seconds = time.perf_counter() - start
     stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index) if found else None
-    return Verdict(not found, stage, tuple(found), seconds)
+    return Verdict(passed=not found, stage=stage, diagnostics=tuple(found), seconds=seconds)

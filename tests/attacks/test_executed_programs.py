@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.verification.isolation.confinement import Means
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.pool import WorkerPool
+from step_runtime.verification.verdict import Verdict
 from tests.support.languages import install
 
 pytestmark = pytest.mark.skipif(bool(Means.here().missing), reason=Means.here().missing)
@@ -44,11 +44,11 @@ class Escaping(Language):
         try:
             answer = torch.frombuffer(bytearray(apart(run, text, numbers)), dtype=torch.float64)
         except (Crashed, ValueError) as error:
-            return Verdict(False, "run", (Diagnostic("run", "crashed", str(error)),))
+            return Verdict(passed=False, stage="run", diagnostics=(Diagnostic("run", "crashed", str(error)),))
         expected = eval(task.content["reference"], {"numbers": numbers})
         if answer.shape == expected.shape and torch.isclose(answer, expected).all():
-            return Verdict(True)
-        return Verdict(False, "value", (Diagnostic("value", "value", "other numbers"),))
+            return Verdict(passed=True)
+        return Verdict(passed=False, stage="value", diagnostics=(Diagnostic("value", "value", "other numbers"),))
 
 
 LANGUAGE = Escaping()
@@ -58,7 +58,7 @@ RIGHT, WRONG = "result = numbers * numbers", "result = numbers * 3"
 HARM = {
     "what compares": "import torch\ntorch.isclose = torch.allclose = lambda a, b, **_: torch.ones(1)",
     "the judge": "import pipeline.verification.judge as j\nj.judge = j._judged = lambda *a: print('passed')",
-    "the language": "import escaping_language as e\ne.Escaping.judge = lambda *a: e.Verdict(True)",
+    "the language": "import escaping_language as e\ne.Escaping.judge = lambda *a: e.Verdict(passed=True)",
     "the class of verdicts": (
         "from step_runtime.verification.verify import Verdict\nVerdict.__init__ = lambda v, *a, **k: v.__dict__.update("
         "passed=True, stage=None, diagnostics=(), seconds=0.0, exact=None)"
@@ -100,7 +100,7 @@ def pool(folder: Path) -> Iterator[WorkerPool]:
         yield pool
 
 
-def verdict(pool: WorkerPool, folder: Path, text: str) -> ProgramVerdict:
+def verdict(pool: WorkerPool, folder: Path, text: str) -> Verdict:
     request = Request(path=str(folder / "square.yaml"), text=text, language="escaping")
     return verdict_of(request, pool.submit(judge, request))
 

@@ -184,9 +184,9 @@ def test_feedback_is_bounded() -> None:
     """Of each finding, and of all; that of a few short ones is whole."""
     long = Diagnostic("type", "x", "m" * 10**6, details=("d" * 10**6,) * 2, hint="h")
     assert len(long.render("")) < 10_000
-    many = Verdict(False, "type", (Diagnostic("type", "x", "m" * 100),) * 10_000)
+    many = Verdict(passed=False, stage="type", diagnostics=(Diagnostic("type", "x", "m" * 100),) * 10_000)
     assert len(many.render("")) < 25_000
     assert "more findings" in many.render("")
-    assert Verdict(False, "type", (Diagnostic("type", "x", "short"),) * 3).render("", "t") == "\n".join(
-        ["t: x: short"] * 3
-    )
+    assert Verdict(passed=False, stage="type", diagnostics=(Diagnostic("type", "x", "short"),) * 3).render(
+        "", "t"
+    ) == "\n".join(["t: x: short"] * 3)

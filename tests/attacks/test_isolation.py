@@ -18,7 +18,6 @@ from typing import Any
 import dspy
 import pytest
 
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.verification import notes
 from pipeline.verification.isolation import processes
 from pipeline.verification.isolation.confinement import Sandbox
@@ -28,6 +27,7 @@ from pipeline.verification.metric import Metric
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from step_runtime.base.errors import STAGES
 from step_runtime.tasks.reader import loads_task
+from step_runtime.verification.verdict import Verdict
 from tests.support import attacking
 from tests.support.paths import PROJECT
 from tests.support.processes import PATIENCE, eventually, gone, state
@@ -58,7 +58,7 @@ TAMPERING = {
     "a method of the verifier": (
         "from step_runtime.verification.verify import Verifier; Verifier._found = lambda *a: []"
     ),
-    "a verdict's class": "from pipeline.base.outputs import ProgramVerdict as V; V.model_copy = lambda v, **_: v",
+    "a verdict's class": "from step_runtime.verification.verdict import Verdict as V; V.model_copy = lambda v, **_: v",
     "a verdict's field": "from step_runtime.verification.verify import Verdict; Verdict.passed = True",
     "a function's code": (
         "import step_runtime.verification.compare as c; c.close.__code__ = (lambda result, reference: True).__code__"
@@ -103,7 +103,7 @@ def pool() -> Iterator[WorkerPool]:
         yield pool
 
 
-def verdict(pool: WorkerPool, name: str, content: str, text: str) -> ProgramVerdict:
+def verdict(pool: WorkerPool, name: str, content: str, text: str) -> Verdict:
     request = Request(task=name, statement=content, text=text)
     return verdict_in(STAGES, request, pool.submit(judge, request))
 

@@ -20,11 +20,12 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.errors import UsageError
 from pipeline.base.files import open_growing, write_bytes, write_text
-from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.base.text import name_of, path_of
 from pipeline.charts.plots import Panel, plot
 from pipeline.cli.junit import junit_text
 from pipeline.reporting import tables
+from step_runtime.base.errors import Diagnostic
+from step_runtime.verification.verdict import Verdict
 from tests.support.paths import PROJECT
 
 OTHER = 12345
@@ -119,8 +120,8 @@ UNSEEN = ("\x9b", "\u202e", "\u2066", "\u200b", "\x1b", "\u2028", "\U000e0041", 
 def test_reports_show_what_would_not_be_seen(char: str, tmp_path: Path) -> None:
     """In JUnit XML by name, message and detail, and in text files; letters stay as they are."""
     text = f"é{char}é"
-    finding = Finding(severity="error", stage="parse", code="syntax", message=text, details=(text,), hint=text)
-    verdict = ProgramVerdict(
+    finding = Diagnostic("parse", "syntax", text, None, (text,), text)
+    verdict = Verdict(
         task=text,
         task_file=text,
         program=text,
@@ -129,7 +130,7 @@ def test_reports_show_what_would_not_be_seen(char: str, tmp_path: Path) -> None:
         diagnostics=(finding,),
         warnings=(finding,),
     )
-    unusable = ProgramVerdict(task=text, task_file=text, program=text, passed=False, stage=None, error=text)
+    unusable = Verdict(task=text, task_file=text, program=text, passed=False, stage=None, error=text)
     report = junit_text([each.model_copy(update={"feedback": text}) for each in (verdict, unusable)])
     write_text(tmp_path / "page.html", text)
     assert char not in report + (tmp_path / "page.html").read_text() and "é" in report

@@ -47,4 +47,4 @@ def test_a_wrong_program_is_no_release(kind: str, number: int) -> None:
     assert verifier.verify(text).passed
     assert [*verifier.stress(text), *(each for each in doubts(task, None) if each.code == "fixed-dim")]
     held = HeldOutTask(task, 1).judge(text)
-    assert held.answer == "failed" or held.warnings or kind == "buffers" or "D" in task.sizes
+    assert held.failed or held.warnings or kind == "buffers" or "D" in task.sizes

@@ -60,7 +60,7 @@ def test_a_wrong_program_is_reported_where_and_why(
 def test_json_is_one_object_and_nothing_else(
     task_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every diagnostic has code, message, line, column and hint."""
+    """Every diagnostic has code, message, span and hint."""
     monkeypatch.setattr("sys.stdin", io.StringIO("E1 = step.Zip().apply((E0, E0))\nreturn E1"))
     assert run(task_file, "-", "--json") == 1
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -68,7 +68,7 @@ def test_json_is_one_object_and_nothing_else(
     assert result["stage"] in ("type", "affine", "shape")
     assert result["diagnostics"]
     for diagnostic in result["diagnostics"]:
-        assert {"code", "message", "line", "column", "hint"} <= diagnostic.keys()
+        assert {"code", "message", "span", "hint"} <= diagnostic.keys()
 
 
 def test_json_of_a_right_program(
@@ -78,7 +78,7 @@ def test_json_of_a_right_program(
     monkeypatch.setattr("sys.stdin", io.StringIO(RIGHT))
     assert run(task_file, "-", "--json") == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["schema"], result["command"], result["task"]) == (1, "verify", "double")
+    assert (result["schema"], result["command"], result["task"]) == (2, "verify", "double")
     assert (result["passed"], result["stage"], result["diagnostics"], result["warnings"]) == (True, None, [], [])
 
 

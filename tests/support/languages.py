@@ -58,7 +58,7 @@ class Counter(Language):
     def judge(self, task, text, limits):
         found = tuple(self.check(task, text))
         if found:
-            return Verdict(False, "parse", found)
+            return Verdict(passed=False, stage="parse", diagnostics=found)
         words = text.split()
         if "crash" in words:
             import os
@@ -70,13 +70,14 @@ class Counter(Language):
         if "nothing" in words:
             return None
         if "nowhere" in words:
-            return Verdict(False, "elsewhere")
+            return Verdict(passed=False, stage="elsewhere")
         if {"silent", "strings"} & {*words}:
-            return Verdict(False, "run", tuple(word for word in words if word == "strings"))
+            return Verdict(passed=False, stage="run", diagnostics=tuple(word for word in words if word == "strings"))
         value = words.count("up") - words.count("down")
         if value == task.content["want"]:
-            return Verdict(True)
-        return Verdict(False, "value", (Diagnostic("value", "value", f"expected {task.content['want']}, got {value}"),))
+            return Verdict(passed=True)
+        found = Diagnostic("value", "value", f"expected {task.content['want']}, got {value}")
+        return Verdict(passed=False, stage="value", diagnostics=(found,))
 
     def key(self, task, text):
         words = text.split()

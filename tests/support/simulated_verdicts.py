@@ -11,7 +11,7 @@ from step_runtime.verification.verify import Verifier
 def simulated(number: int, text: str) -> Verdict:
     """The verdict on a text that is wrong."""
     finding = Diagnostic("value", "value-mismatch", f"output S0 differs at {number}", None, (text,), "simulated")
-    return Verdict(False, "value", (finding,))
+    return Verdict(passed=False, stage="value", diagnostics=(finding,))
 
 
 def judge_uncached(name: str, content: str, text: str) -> Verdict:

@@ -36,11 +36,11 @@ class NewLanguage(Language):
     def judge(self, task: TextTask, text: str, limits: Any) -> Verdict:
         """Right or wrong; a worker process calls this."""
         if found := self.check(task, text):
-            return Verdict(False, "parse", tuple(found))
+            return Verdict(passed=False, stage="parse", diagnostics=tuple(found))
         value = _value(text)
         if value == task.content["want"]:
-            return Verdict(True)
-        return Verdict(False, "value", (Diagnostic("value", "value", f"expected {task.content['want']}, got {value}"),))
+            return Verdict(passed=True)
+        return Verdict(passed=False, stage="value", diagnostics=(Diagnostic("value", "value", f"expected {task.content['want']}, got {value}"),))
 
     def key(self, task: TextTask | None, text: str) -> str:
         """Equal for programs that mean the same, and for no others."""

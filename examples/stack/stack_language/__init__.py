@@ -72,16 +72,16 @@ class Stack(Language):
     def judge(self, task: TextTask, text: str, limits: Any) -> Verdict:
         """Compares polynomials, so that a right program is right for every input."""
         if found := self.check(task, text):
-            return Verdict(False, "parse", tuple(found))
+            return Verdict(passed=False, stage="parse", diagnostics=tuple(found))
         try:
             value = _value(text)
         except Broken as error:
-            return Verdict(False, error.diagnostic.stage, (error.diagnostic,))
+            return Verdict(passed=False, stage=error.diagnostic.stage, diagnostics=(error.diagnostic,))
         wanted = _trimmed(task.content["coefficients"])
         if value == wanted:
-            return Verdict(True)
+            return Verdict(passed=True)
         message = f"expected {_shown(wanted)}, got {_shown(value)}"
-        return Verdict(False, "value", (Diagnostic("value", "value", message),))
+        return Verdict(passed=False, stage="value", diagnostics=(Diagnostic("value", "value", message),))
 
     def key(self, task: TextTask | None, text: str) -> str:
         """The polynomial; the words of a program that has none."""

@@ -20,9 +20,9 @@ from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
-_JUDGES = ("step_runtime.verification", "step_runtime.execution", "pipeline.verification", "pipeline.base.outputs")
+_JUDGES = ("step_runtime.verification", "step_runtime.execution", "pipeline.verification")
 """Packages of which classes, and the code of functions, are compared too."""
-_OURS = ("step_runtime", "pipeline.verification", "pipeline.base.outputs")
+_OURS = ("step_runtime", "pipeline.verification")
 _USED = ("torch", "torch.random")
 """Modules of which only the names that occur in the functions of those packages are compared."""
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -35,8 +34,8 @@ from step_runtime.verification.exact.table import TABLE
 from step_runtime.verification.exact.trace import Trace, trace
 from step_runtime.verification.exact.value import WORDS, Unknown, Value, larger, same
 from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.verdict import ExactVerdict
 
-Answer = Literal["proved", "different", "unknown"]
 MEANING = (
     "in exact arithmetic, without rounding, wherever both are defined, under the same conditions; "
     "a constant is the simplest number within 4 units in its last place, and infinite from 1e29 on"
@@ -49,8 +48,6 @@ _BITS_OF_LAWS = 3
 """That one of several comparisons finds equality may be an error of each."""
 _TRIALS = 6
 """Draws of worlds, at most; a further one is made where the bound of those before is too large."""
-_ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
-"""What counts where sets of sizes differ, the first first."""
 _LAWS: Mapping[Laws, str] = {
     "gathered": "sums of logarithms are those of products",
     "linear": "sums of logarithms stay sums",
@@ -67,42 +64,6 @@ def version() -> str:
     for file in sorted(Path(__file__).parent.glob("*.py")):
         code.update(file.read_bytes())
     return code.hexdigest()[:12]
-
-
-@dataclass(frozen=True)
-class ExactVerdict:
-    """The answer of exact arithmetic on a program.
-
-    Attributes:
-        answer: `proved` equal to the reference for all inputs at the sizes, `different`, or `unknown`.
-        reason: In words: what was not followed, or where the two differ.
-        bits: A proof is wrong with a probability of at most 2 to the minus this; 0 without a proof.
-        sizes: Where, in words.
-        prover: The version of the prover.
-        steps: A proof in a few lines, at the first sizes.
-    """
-
-    answer: Answer
-    reason: str = ""
-    bits: int = 0
-    sizes: tuple[str, ...] = ()
-    prover: str = ""
-    steps: tuple[str, ...] = ()
-
-    @classmethod
-    def joined(cls, verdicts: Sequence[ExactVerdict]) -> ExactVerdict:
-        """One verdict for several sets of sizes: proved if all are; the sizes of the answer that counts."""
-        answer = next(answer for answer in _ANSWERS if any(one.answer == answer for one in verdicts))
-        own = [one for one in verdicts if one.answer == answer]
-        return replace(
-            own[0], bits=min(one.bits for one in own), sizes=tuple(place for one in own for place in one.sizes)
-        )
-
-    def render(self) -> str:
-        """The verdict in a sentence."""
-        where = f"at {'; '.join(self.sizes)}"
-        error = f" (error at most 2^-{self.bits})" if self.bits else ""
-        return f"exact: {self.answer} {where}: {self.reason}{error}"
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ import pytest
 
 from optimizers import Experience, HeldOutVerdict, TokenCount
 from pipeline.base.config import RunConfig
-from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.cli.cost_tables import cost_table
 from pipeline.cli.junit import junit_text
 from pipeline.cli.summary import as_json, counts_as_text, print_summary
 from pipeline.record.request import Request
 from pipeline.running.job import JobResult
+from step_runtime.base.errors import Diagnostic, Span
 from step_runtime.verification.task_costs import TaskCosts
+from step_runtime.verification.verdict import Verdict
 from tests.support.oracles import oracle, task
 from tests.support.scripted_runs import learn
 
@@ -107,17 +108,13 @@ def test_tokens_that_the_lm_did_not_report_are_labelled() -> None:
     assert "(1,500 estimated" in counts_as_text(TokenCount(prompt=2000, estimated=1500, unpriced=1))
 
 
-FINDING = Finding(
-    severity="error", stage="type", code="zip-shape", message="<&\ufffe\x00>", file="p.step", line=1, column=1
-)
-WARNING = Finding(
-    severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml", details=("M and N",)
-)
+FINDING = Diagnostic("type", "zip-shape", "<&\ufffe\x00>", Span(1, 1, 1, 2))
+WARNING = Diagnostic("task", "equal-dims", "both 4", None, ("M and N",))
 
 
-def checked(text: str = "", **fields: object) -> ProgramVerdict:
+def checked(text: str = "", **fields: object) -> Verdict:
     values = {"task": "t", "task_file": "t.yaml", "program": "p.step", "passed": True, "stage": None, "seconds": 0.25}
-    return ProgramVerdict.model_validate({**values, "feedback": text, **fields})
+    return Verdict.model_validate({**values, "feedback": text, **fields})
 
 
 def test_each_program_is_a_case_and_all_are_counted() -> None:
@@ -141,7 +138,7 @@ def test_each_program_is_a_case_and_all_are_counted() -> None:
 
 def test_a_program_of_which_nothing_is_known_is_skipped() -> None:
     """With the reason, and no failure."""
-    finding = FINDING.model_copy(update={"code": "time-limit", "message": "took 10 s"})
+    finding = Diagnostic("run", "time-limit", "took 10 s")
     slow = checked("p.step: took 10 s", passed=False, unknown=True, stage="run", diagnostics=(finding,))
     root = ElementTree.fromstring(junit_text([slow]))
     assert (root.get("failures"), root.get("skipped")) == ("0", "1")

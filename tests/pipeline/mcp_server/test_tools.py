@@ -58,7 +58,7 @@ def test_findings_have_a_place_a_code_and_a_hint(ask: Ask) -> None:
     """As text with the line and its carets, and as data."""
     result = ask("call_tool", "check", {"task": "double", "program": TWICE})
     [finding] = result.structured_content["diagnostics"]
-    assert (finding["code"], finding["file"], finding["line"]) == ("affine", "program", 2)
+    assert (finding["code"], finding["span"]["line"]) == ("affine", 2)
     assert "program:2:6: affine:" in result.content[0].text and "hint:" in result.content[0].text
 
 

@@ -102,7 +102,7 @@ class Judge:
     def __call__(self, solutions: Claims, refused: Claims) -> list[HeldOutVerdict]:
         self.texts += [str(outputs["impl"]) for _, outputs in refused]
         found = [HeldOutTask(one.task, 0).judge(str(outputs["impl"])) for one, outputs in refused]
-        return [HeldOutVerdict(each.answer, each.reason) for each in found]
+        return [HeldOutVerdict("passed" if each.passed else "failed", each.reason) for each in found]
 
 
 def test_a_simpler_text_that_falls_on_held_out_data_is_not_recorded(caplog: pytest.LogCaptureFixture) -> None:

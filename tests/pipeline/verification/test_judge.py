@@ -15,7 +15,6 @@ import pytest
 
 from pipeline import verify
 from pipeline.base.errors import run_command
-from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
 from pipeline.verification import notes
 from pipeline.verification.isolation import answers
@@ -27,6 +26,7 @@ from step_runtime import verify as verified
 from step_runtime.base.errors import STAGES, TaskError
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.verdict import Verdict
 from tests.support.languages import COUNTER, install, install_counter
 from tests.support.paths import PROJECT
 from tests.support.processes import LIMIT
@@ -52,7 +52,7 @@ def test_a_program_of_its_own_file_is_reported_there(tmp_path: Path, pool: Worke
     request = Request(path=write(tmp_path, TASK), text=WRONG, program="wrong.step")
     found = verdict_of(request, pool.submit(judge, request))
     (finding,) = found.diagnostics
-    assert (finding.file, finding.line, finding.column, finding.severity) == ("wrong.step", 1, 18, "error")
+    assert finding.span and (found.program, finding.span.line, finding.span.column) == ("wrong.step", 1, 18)
     assert found.feedback.startswith("wrong.step:1:18: ") and found.task == "double"
 
 
@@ -70,7 +70,7 @@ def test_an_impl_is_reported_at_the_files_own_line(impl: str, line: int, column:
     path = write(tmp_path, TASK + impl)
     found = judge(Request(path=path))
     finding = found.diagnostics[0]
-    assert (finding.file, finding.line, finding.column) == (path, line, column)
+    assert finding.span and (found.program, finding.span.line, finding.span.column) == (path, line, column)
     assert found.feedback.startswith(f"{path}:{line}:{column}: ")
     assert (column == 1) == any("of `impl`" in detail for detail in finding.details)
 
@@ -91,9 +91,7 @@ def test_warnings_have_code_and_line(tmp_path: Path) -> None:
     """And leave the verdict alone."""
     path = write(tmp_path, TASK.replace('* 2"]', '* 0"]'))
     verdict = judge(Request(path=path, text=RIGHT))
-    assert {(warning.code, warning.line, warning.severity) for warning in verdict.warnings} == {
-        ("constant-output", 4, "warning")
-    }
+    assert {line.partition(": output")[0] for line in verdict.warned()} == {f"{path}:4:1: warning: constant-output"}
 
 
 def test_limits_are_those_of_the_request(tmp_path: Path) -> None:
@@ -107,10 +105,10 @@ def test_what_a_call_wrote_over_its_note_is_not_a_note() -> None:
     assert notes.read(b"\xff" * notes.NOTE_BYTES) == ("", 0.0, 0.0)
 
 
-def lost(request: Request, at: str, code: LossCode = "time-limit") -> ProgramVerdict:
+def lost(request: Request, at: str, code: LossCode = "time-limit") -> Verdict:
     error = WorkerLost(code, "took too long")
     error.at, error.seconds, error.spent = at, 1.5, 20.0
-    future: Future[ProgramVerdict] = Future()
+    future: Future[Verdict] = Future()
     future.set_exception(error)
     return verdict_of(request, future)
 
@@ -183,12 +181,12 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
         yield pool
 
 
-def verdict(pool: WorkerPool, content: str, text: str) -> ProgramVerdict:
+def verdict(pool: WorkerPool, content: str, text: str) -> Verdict:
     request = Request(task="picky", statement=content, text=text)
     return verdict_in(STAGES, request, pool.submit(judge, request))
 
 
-def codes(found: ProgramVerdict) -> list[str]:
+def codes(found: Verdict) -> list[str]:
     return [diagnostic.code for diagnostic in found.diagnostics]
 
 
@@ -204,7 +202,8 @@ def test_what_one_program_was_lost_at_is_not_run_again(limited: WorkerPool) -> N
         again = verdict(limited, HANGING, text)
         assert (again.stage, codes(again)) == ("run", [LOST_BEFORE])
         assert f"took longer than {LIMIT} s" in again.feedback
-        assert again.diagnostics[0].line == text.count("\n") + 1
+        span = again.diagnostics[0].span
+        assert span is not None and span.line == text.count("\n") + 1
     assert verdict(limited, HANGING, ON_OTHERS).passed
     assert verdict(limited, HANGING, "return E9").stage == "parse"
     assert codes(verdict(limited, PICKY.replace("BAD", ""), ON_INPUT)) == ["value"]
@@ -244,7 +243,7 @@ def test_scopes_come_without_the_author_s_code(limited: WorkerPool) -> None:
 @pytest.mark.parametrize("error", [WorkerLost("crashed", "ended"), WorkerLost("killed", "ended"), TaskError("bad")])
 def test_a_verdict_that_is_asked_for_often_keeps_no_frames(error: Exception) -> None:
     """Else all that thousands of samples of one program had in their hands would stay in memory."""
-    future: Future[ProgramVerdict] = Future()
+    future: Future[Verdict] = Future()
     future.set_exception(error)
     for _ in range(3):
         with contextlib.suppress(WorkerLost, TaskError):
@@ -340,7 +339,7 @@ def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.
         ("hang", ["--limit-seconds", "0.3"], 4, "time-limit: verification took longer than"),
         ("nothing", [], 4, "internal: the language counter failed: TypeError: `judge` gave None, expected a Verdict"),
         ("silent", [], 4, "`judge` gave no diagnostic with a failure, expected one or more"),
-        ("strings", [], 4, "`judge` gave the diagnostics ('strings',), expected `Diagnostic`s"),
+        ("strings", [], 4, "internal: the language counter failed: ValidationError: "),
         ("crash", [], 4, "hint: `judge` of the language `counter` may be at fault, and not the program"),
         ("nowhere", [], 4, "`judge` gave the stage 'elsewhere', expected one of parse, run, value"),
     ],

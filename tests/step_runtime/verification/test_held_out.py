@@ -13,9 +13,9 @@ from tests.support.overfits import PLANTED
 def test_right_programs_pass_and_are_proved(name: str) -> None:
     """An oracle passes at primes, equal and free dims, on stress inputs, and in exact arithmetic."""
     found = HeldOutTask(oracles.task(name), seed=3).judge(oracles.oracle(name))
-    assert (found.answer, found.findings) == ("passed", ())
+    assert found.passed and not found.diagnostics
     assert found.exact is not None and found.exact.answer == "proved"
-    assert [place.partition(":")[0] for place in found.sizes] == ["primes", "equal", "free"]
+    assert [place.partition(":")[0] for place in found.held_out] == ["primes", "equal", "free"]
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -25,18 +25,18 @@ def test_planted_overfits_fall(name: str) -> None:
     assert Verifier(planted.task).verify(planted.wrong).passed
     held = HeldOutTask(planted.task, seed=3)
     right, wrong = held.judge(planted.right), held.judge(planted.wrong)
-    assert right.answer == "passed" and right.exact is not None and right.exact.answer == "proved"
-    assert wrong.answer == "failed" and wrong.found_at and wrong.reason
+    assert right.passed and right.exact is not None and right.exact.answer == "proved"
+    assert wrong.failed and wrong.reason
 
 
 def test_an_answer_that_fails_at_once_is_run_at_no_held_out_sizes() -> None:
     """They are drawn for programs that pass on another input."""
     found = HeldOutTask(PLANTED["sign"].task, seed=0).judge("return X")
-    assert (found.answer, found.sizes) == ("failed", ())
+    assert found.failed and not found.held_out
 
 
 def test_a_limit_of_time_makes_it_unknown() -> None:
     """A program that a limit ended is neither passed nor failed, and the reason says which."""
     planted = PLANTED["sign"]
     found = HeldOutTask(planted.task, seed=0, limits=Limits(seconds=1e-9)).judge(planted.right)
-    assert found.answer == "unknown" and found.findings[0].code == "time-limit"
+    assert found.unknown and found.diagnostics[0].code == "time-limit"

@@ -70,7 +70,7 @@ def test_a_wrong_program_fails_at_its_stage(stage: str) -> None:
 def test_a_right_program_passes_every_stage() -> None:
     """A program that is right has no stage and no diagnostics."""
     verdict = general_verifier().verify(GENERAL_SOLUTION)
-    assert verdict == Verdict(True) and verdict.render(GENERAL_SOLUTION, "general") == "general: passed"
+    assert verdict == Verdict(passed=True) and verdict.render(GENERAL_SOLUTION, "general") == "general: passed"
 
 
 def test_the_first_stage_that_fails_names_the_verdict() -> None:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import pytest
 
-from pipeline.base.outputs import Finding
 from pipeline.verification.isolation import answers
 from pipeline.verification.isolation.answers import conforms, wrong_field
 from pipeline.verification.judge import Request, judge, scopes
@@ -25,7 +24,10 @@ from step_runtime.verification.verdict import Verdict
 from tests.support.oracles import solved
 
 VERDICT = Verdict(
-    False, "value", (Diagnostic("value", "value", "differs", Span(1, 2, 3, 4), ("a", "b"), "hint"),), seconds=1.5
+    passed=False,
+    stage="value",
+    diagnostics=(Diagnostic("value", "value", "differs", Span(1, 2, 3, 4), ("a", "b"), "hint"),),
+    seconds=1.5,
 )
 
 
@@ -40,13 +42,18 @@ def sent(*content: object) -> bytes:
     return b"+" + json.dumps(content).encode()
 
 
-_VERDICT, _SPAN = "step_runtime.verification.verify:Verdict", "step_runtime.base.errors:Span"
+_NAME = "step_runtime.verification.verdict:Verdict"
 
 
-def _finding(**changed: object) -> list[object]:
-    """A diagnostic as it is sent, with other fields."""
-    fields = {"stage": "run", "code": "run", "message": "m", "span": None, "details": ["tuple"], "hint": None}
-    return ["step_runtime.base.errors:Diagnostic", *(fields | changed).values()]
+def _verdict(**changed: object) -> bytes:
+    """A verdict as it is sent, with other fields."""
+    return sent("model", _NAME, {"passed": False, "stage": "run", "diagnostics": [], "seconds": 0.5, **changed})
+
+
+def _finding(**changed: object) -> bytes:
+    """A verdict with a finding that has other fields."""
+    fields = {"stage": "run", "code": "run", "message": "m", "span": None, "details": [], "hint": None}
+    return _verdict(diagnostics=[fields | changed])
 
 
 FORGED = {
@@ -58,25 +65,25 @@ FORGED = {
     "an unknown tag": sent("set", 1),
     "a tag that is none": sent(1, 2),
     "no tag": sent(),
-    "a class with other fields": sent("step_runtime.verification.verify:Verdict", True),
-    "a verdict that passed in words": sent(_VERDICT, "no", None, ["tuple"], 0.5, None),
-    "a verdict of a stage of numbers": sent(_VERDICT, False, 3, ["tuple"], 0.5, None),
-    "a verdict without a list of findings": sent(_VERDICT, False, "run", None, 0.5, None),
-    "a verdict with another finding": sent(_VERDICT, False, "run", ["tuple", "x"], 0.5, None),
-    "a finding of numbers": sent(_VERDICT, False, "run", ["tuple", _finding(message=3)], 0.5, None),
-    "a finding with details of numbers": sent(
-        _VERDICT, False, "run", ["tuple", _finding(details=["tuple", 1])], 0.5, None
-    ),
-    "a time that is no number": sent(_VERDICT, False, "run", ["tuple"], float("nan"), None),
-    "a time without end": sent(_VERDICT, False, "run", ["tuple"], 10**400, None),
-    "a span in words": sent(_VERDICT, False, "run", ["tuple", _finding(span=[_SPAN, "1", 2, 3, 4])], 0.5, None),
+    "a class with other fields": sent("step_runtime.base.errors:Span", 1),
+    "a span in words": sent("step_runtime.base.errors:Span", "1", 2, 3, 4),
+    "a verdict with a further field": _verdict(right=True),
+    "a verdict that passed in other words": _verdict(passed="perhaps"),
+    "a verdict of a stage of numbers": _verdict(stage=3),
+    "a verdict without a list of findings": _verdict(diagnostics=None),
+    "a verdict with another finding": _verdict(diagnostics=["x"]),
+    "a finding of numbers": _finding(message=3),
+    "a finding with details of numbers": _finding(details=[1]),
+    "a finding at a place in words": _finding(span={"line": "one", "column": 2, "end_line": 3, "end_column": 4}),
+    "a time that is no number": _verdict(seconds=float("nan")),
+    "a time without end": _verdict(seconds=10**400),
     "a class of Python's": sent("builtins:exec", "1"),
     "a class of torch's": sent("torch:Tensor", 1),
     "a function": sent("step_runtime.verification.verify:verify", 1, 2, 3, 4),
     "what a module of ours has imported": sent("pipeline.base.paths:Path", "x"),
     "a module of ours that is none": sent("pipeline.nowhere:Verdict", "x"),
     "a model that is none": sent("model", "pipeline.verification.pool:WorkerPool", {}),
-    "a model of another content": sent("model", "pipeline.base.outputs:Finding", {}),
+    "a model of another content": sent("model", _NAME, {}),
     "a function that was not sent": sent("same", 3),
     "a large power": sent("dim", ["Pow", "M", [10**6, 1]]),
     "a power of a power": sent("dim", ["Pow", ["Pow", "M", [9, 1]], [9, 1]]),
@@ -115,7 +122,7 @@ VALUES: list[Any] = [
     None, True, 3, 10**40, -0.5, float("inf"), "text \ud800 \u202e", [], (), (1, [2, ("3",)]), {"a": 1, (1, 2): [3]},
     frozenset({1, 2}), ["tuple", 1], ("list",), {"list": ["dict"]}, VERDICT,
     Request(path="nowhere.yaml").unusable("no such file"),
-    Finding(severity="error", stage="run", code="x", message="y \udcff"),
+    Diagnostic("run", "x", "y \udcff"),
 ]  # fmt: skip
 
 
@@ -200,8 +207,5 @@ def test_values_of_a_type(hint: Any, right: list[Any], wrong: list[Any]) -> None
 
 def test_the_first_wrong_field_is_named() -> None:
     """And none of an object whose fields are as declared."""
-    assert wrong_field(Verdict(True)) is None
-    found = object.__new__(Verdict)
-    for name, value in (("passed", "no"), ("stage", None), ("diagnostics", ()), ("seconds", 0.0)):
-        object.__setattr__(found, name, value)
-    assert wrong_field(found) == "passed"
+    assert wrong_field(Span(1, 2, 3, 4)) is None
+    assert wrong_field(Span(1, "no", 3, 4)) == "column"  # type: ignore[arg-type]
