@@ -31,7 +31,7 @@ from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observ
 from optimizers.pass_at_k import pass_at_k
 from optimizers.per_query import PerQuery
 from optimizers.sampling import Sampling
-from optimizers.strategies.base import DemoSet, Progress, Selection
+from optimizers.strategies.base import DemoSet, Selection
 
 __all__ = [
     "AdaptiveFewShot",
@@ -54,7 +54,6 @@ __all__ = [
     "OptimizerError",
     "PerQuery",
     "Price",
-    "Progress",
     "Quadrants",
     "RunStarted",
     "SampleError",

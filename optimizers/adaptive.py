@@ -36,8 +36,8 @@ from optimizers.run import Run, choose_demos, hold_out, learn, start
 from optimizers.sampling import Sampler, Sampling
 from optimizers.sampling_loop import CANCELLED
 from optimizers.state import State
-from optimizers.strategies.none import Resample
-from optimizers.strategies.registry import make_selection
+from optimizers.strategies import make_selection
+from optimizers.strategies.base import Resample
 from optimizers.temperatures import taken
 from optimizers.typed_fields import ProgramTypes
 

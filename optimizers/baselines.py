@@ -32,7 +32,7 @@ from optimizers.ledger import Ledger
 from optimizers.run import Run
 from optimizers.sampling import Sampling
 from optimizers.state import State
-from optimizers.strategies.none import NoDemonstrations, Resample
+from optimizers.strategies.base import NoDemonstrations, Resample
 from optimizers.tuning import OptimizerAborted, Tuning
 
 logger = logging.getLogger(__name__)

@@ -24,13 +24,12 @@ import random
 import re
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -51,6 +50,11 @@ logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = 120.0
 """Seconds that a provider may ask to wait; a request that must wait longer fails at once."""
+
+KEPT = 100
+"""Entries to which requests through copies of an LM fill its history, and DSPy's: those of a run are very many."""
+
+_history = threading.Lock()
 
 _jitter = random.Random()
 Name = Callable[[Sequence[Any]], str]
@@ -209,7 +213,8 @@ class _Sampled:
     """What a sample's LM adds to the class of its original."""
 
     _retries: int
-    _recent: RecentHistory
+    _original: dspy.BaseLM
+    _kept: int
     _seeds: Seeds | None
     _deadline: Deadline | None
     _batch: Batch | None
@@ -310,7 +315,12 @@ class _Sampled:
         running = dspy.settings.usage_tracker
         if isinstance(running, Request):
             running.history.append(entry)
-        self._recent.add(entry)
+        with _history:
+            for history in (GLOBAL_HISTORY, self._original.history) if self._kept else ():
+                own = [place for place, each in enumerate(history) if "sampled" in each]
+                if len(own) >= self._kept:
+                    del history[own[0]]  # what the user asks stays
+                history.append({**entry, "sampled": True})
         if reason := no_answer(entry["response"]):
             raise NoAnswerError(f"no answer: {reason}")
 
@@ -352,7 +362,8 @@ def sampled(
     """
     twin = extended(lm.copy(num_retries=0, **config), _Sampled)
     if not isinstance(lm, _Sampled):  # a run within a run: both count
-        twin._retries, twin._recent = getattr(lm, "num_retries", 0), RecentHistory(lm)
+        kept = 0 if dspy.settings.disable_history else min(KEPT, dspy.settings.max_history_size)
+        twin._retries, twin._original, twin._kept = getattr(lm, "num_retries", 0), lm, kept
     twin.callbacks = [*twin.callbacks, Meter(ledger, name)]
     twin._seeds, twin._deadline, twin._batch = seeds, deadline, batch
     return twin
@@ -418,35 +429,3 @@ def sampled_adapter(replace: Callable[[Any], Any]) -> Any:
     twin = copy.copy(adapter)
     vars(twin).update({name: replace(lm) for name, lm in own.items()})
     return twin
-
-
-KEPT = 100
-"""Entries that a history keeps of the requests through copies of its LM."""
-
-_lock = threading.Lock()
-_global: deque[Any] = deque()
-_of_lms: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
-
-
-class RecentHistory:
-    """Keeps the last requests of copies of an LM in its history, and in DSPy's global one."""
-
-    def __init__(self, lm: dspy.BaseLM) -> None:
-        self._lm = lm
-        self._most = 0 if dspy.settings.disable_history else min(KEPT, dspy.settings.max_history_size)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RecentHistory:
-        return self  # copies of a copy count too
-
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """Adds an entry, and removes the oldest one added here if they are too many."""
-        if not self._most:
-            return
-        with _lock:
-            for own, history in ((_global, GLOBAL_HISTORY), (_of_lms.setdefault(self._lm, deque()), self._lm.history)):
-                own.append(entry)
-                history.append(entry)
-                while len(own) > self._most:
-                    oldest = own.popleft()
-                    if (place := next((at for at, each in enumerate(history) if each is oldest), None)) is not None:
-                        del history[place]  # users clear histories

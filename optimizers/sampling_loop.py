@@ -135,8 +135,6 @@ class Pool:
 
     Where `tick` seconds pass without a result, it gives None, so that the iterating thread can look at the clock.
 
-    Hand-written, since `concurrent.futures` starts jobs ahead of their results and waits for its threads at exit.
-
     Attributes:
         running: The jobs in flight, the earliest first, each with the time at which it started.
     """
@@ -145,20 +143,14 @@ class Pool:
         self, work: Callable[[Any], Any], jobs: Iterable[Any], threads: int, *, tick: float = float("inf")
     ) -> None:
         self.running: dict[Any, float] = {}
-        self._work, self._jobs, self._tick = work, iter(jobs), tick
+        self._work, self._jobs, self._threads, self._tick = work, iter(jobs), threads, tick
         self._context = contextvars.copy_context()
-        self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        self._lock, self._stopped = threading.Lock(), False
-        self._permits, self._threads = threading.Semaphore(threads), threads
-        self._serving, self._deadline = 0, float("inf")
-        self._started = False
+        self._results: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
+        self._stopped, self._deadline = False, float("inf")
 
     def stop(self, patience: float = float("inf")) -> None:
         """Starts no further jobs; delivers the results of running jobs for another `patience` seconds."""
-        self._deadline = min(self._deadline, time.monotonic() + patience)
-        if not self._stopped:
-            self._stopped = True
-            self._permits.release(self._threads)
+        self._stopped, self._deadline = True, min(self._deadline, time.monotonic() + patience)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -182,7 +174,7 @@ class Pool:
             nonlocal noted
             noted = True
             set_handlers(raising)
-            self._results.put((None, KeyboardInterrupt()))  # which is safe to call from a signal handler
+            self._results.put((None, None, KeyboardInterrupt()))  # which is safe to call from a signal handler
 
         set_handlers(note)
         try:
@@ -193,47 +185,34 @@ class Pool:
             raise KeyboardInterrupt
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._started:
-            self._started = True
-            for number in range(self._threads):
-                self._serving += 1
-                threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
-        while self._serving:
+        while True:
+            while not self._stopped and len(self.running) < self._threads:
+                if (job := next(self._jobs, _DONE)) is _DONE:
+                    break
+                self.running[job] = time.monotonic()
+                threading.Thread(target=self._run, args=(job,), name="sample", daemon=True).start()
+            if not self.running:
+                return
             remaining = self._deadline - time.monotonic()
             wait = max(0.0, min(remaining, self._tick))
             try:
-                result, error = self._results.get(timeout=None if wait == float("inf") else wait)
+                job, result, error = self._results.get(timeout=None if wait == float("inf") else wait)
             except queue.Empty:
                 if remaining <= self._tick:
                     return
                 yield None
                 continue
-            if result is _DONE:
-                self._serving -= 1
-                self._permits.release()
-            elif error is not None:
+            self.running.pop(job, None)
+            if error is not None:
                 self.stop()
                 raise error
-            else:
-                yield result
-                self._permits.release()
+            yield result
 
-    def _next(self) -> Any:
-        self._permits.acquire()
-        with self._lock:
-            return _DONE if self._stopped else next(self._jobs, _DONE)
-
-    def _serve(self) -> None:
+    def _run(self, job: Any) -> None:
         try:
-            while (job := self._next()) is not _DONE:
-                self.running[job] = time.monotonic()
-                result = self._context.copy().run(self._work, job)
-                del self.running[job]
-                self._results.put((result, None))
-        except BaseException as error:  # delivered to, and raised in, the thread that iterates
-            self._results.put((None, error))
-        finally:
-            self._results.put((_DONE, None))
+            self._results.put((job, self._context.copy().run(self._work, job), None))
+        except BaseException as error:  # raised in the thread that iterates
+            self._results.put((job, None, error))
 
 
 @dataclass(frozen=True)
@@ -306,7 +285,7 @@ class SamplingLoop:
                     own += self.max_errors is None and _of_own_code(result.failure)
                 stop = stop or self._reason(failure, counts, excused + own * worked, total)
             now = time.monotonic()
-            self.in_flight(tuple(InFlight(job[0].task.key, now - at) for job, at in list(pool.running.items())))
+            self.in_flight(tuple(InFlight(job[0].task.key, now - at) for job, at in pool.running.items()))
             if stop is None:
                 stop = self._reason(failure, counts, excused + own * worked, total)
             if stop is not None:

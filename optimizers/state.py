@@ -16,11 +16,17 @@ from optimizers.ledger import TokenCount
 
 @dataclass
 class State:
-    """What a run knows, as its strategy sees it (`Progress`); `Experience` is its record.
+    """What a run knows, which its strategy reads and does not change; `Experience` is its record.
 
     Attributes:
         tasks: All tasks of the run by key, in the order of the training set.
+        domain: How tasks and answers are compared.
+        seed: The run's, from which a strategy derives everything random.
+        max_demo_tokens: Estimated tokens that all demonstrations of a prompt together may have; None: any number.
+        demo_tokens: Estimates the size of an entry's demonstration in a prompt, in tokens.
         solved: D: the solved tasks and sub-tasks by key, in task order; those of an earlier run first.
+        iterations: The finished ones, in order.
+        nearest_misses: By task, the fields of its best wrong answer; tasks without one are absent.
         spent: Tokens spent on each task.
         parts: The sub-tasks by key, in the order in which they entered, each with the key of its task.
         fresh: Whether a sub-task entered that no iteration has sampled.
@@ -51,7 +57,7 @@ class State:
 
     @property
     def entries(self) -> dict[str, Entry]:
-        """See `Progress.entries`: those that may be demonstrations, as they have not fallen."""
+        """D by key, without the entries that have fallen, which are no demonstrations."""
         return {key: entry for key, entry in self.solved.items() if not entry.fallen}
 
     @property

@@ -1,5 +1,7 @@
 """The contract between a run and its selection strategy, which chooses the next demonstrations; the paper's cycles.
 
+Below are the strategies that show every task the same: the paper's own, `adaptive`, and its controls.
+
 Levels of difficulty, the selection function β (paper, Section 3.2): they are disjoint and hold all of D; d_j grows with
 j and the last d_j is D; entries of one rate share a level; the order within D is kept among entries of one rate.
 """
@@ -8,15 +10,15 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
-from typing import Any, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from optimizers.attempt import TaskExample
-from optimizers.domain import Domain
-from optimizers.experience import Entry, IterationResult
+from optimizers.experience import Entry
 from optimizers.requests import derive_seed
+from optimizers.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,45 +57,6 @@ class DemoSet:
     select: SelectForTask | None = None
 
 
-class Progress(Protocol):
-    """The part of a run that a strategy sees."""
-
-    @property
-    def entries(self) -> Mapping[str, Entry]:
-        """D by task name, in task order; entries of an earlier run's other tasks come first."""
-
-    @property
-    def domain(self) -> Domain:
-        """How tasks and answers are compared."""
-
-    @property
-    def unsolved(self) -> Sequence[TaskExample]:
-        """The tasks without an entry, in task order."""
-
-    @property
-    def tasks(self) -> Mapping[str, TaskExample]:
-        """All tasks of the run by name, in task order."""
-
-    @property
-    def iterations(self) -> Sequence[IterationResult]:
-        """The finished iterations, in order."""
-
-    @property
-    def nearest_misses(self) -> Mapping[str, Mapping[str, Any]]:
-        """By task, the fields of its best wrong answer in the finished iterations; tasks without one are absent."""
-
-    @property
-    def max_demo_tokens(self) -> int | None:
-        """Estimated tokens that all demonstrations of a prompt together may have; None for no limit."""
-
-    @property
-    def seed(self) -> int:
-        """The run's seed, from which a strategy derives everything random."""
-
-    def demo_tokens(self, entry: Entry) -> int:
-        """Estimated size of the entry's demonstration in a prompt, in tokens."""
-
-
 @runtime_checkable
 class Selection(Protocol):
     """Chooses the demonstrations of a run's next iteration.
@@ -107,14 +70,14 @@ class Selection(Protocol):
     def name(self) -> str:
         """The name in `optimizers.strategies.registry`, recorded among the settings."""
 
-    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
         """The demonstration sets to try, one per iteration.
 
         The run samples every unsolved task with each set before it asks for the next, when `progress` holds the
         result. It stops once every task is solved. If the iterator ends, the run is exhausted.
         """
 
-    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+    def candidates(self, progress: State) -> Sequence[DemoSet]:
         """The sets that the compiled program may carry, the default first; none for no demonstrations.
 
         A validation set chooses among them; without one, the default is taken.
@@ -179,7 +142,7 @@ class Cycles(ABC):
     def level_label(self, level: int) -> str:
         """The name of the set with this index; without `_`."""
 
-    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
         """See `Selection.demo_sets`."""
         if not progress.entries:
             yield DemoSet(UNAIDED)
@@ -191,11 +154,95 @@ class Cycles(ABC):
             else:  # the last set solved nothing, or D is empty
                 return
 
-    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+    def candidates(self, progress: State) -> Sequence[DemoSet]:
         """See `Selection.candidates`: the sets of the next cycle."""
         return self._cycle(progress, 1 + max((result.cycle for result in progress.iterations), default=0))
 
-    def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:
+    def _cycle(self, progress: State, cycle: int) -> list[DemoSet]:
         entries = list(progress.entries.values())
         sets = self.order(entries, random.Random(derive_seed("selection", progress.seed, cycle))) if entries else []
         return [DemoSet(f"{self.level_label(j)}_{cycle}", demos, j, cycle) for j, demos in enumerate(sets)]
+
+
+@dataclass(frozen=True)
+class Adaptive(Cycles):
+    """The hardest of m levels of D, then the hardest two, and so on up to D."""
+
+    granularity: int = 3
+    name: ClassVar[str] = "adaptive"
+
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
+        """d_0, d_1, …, hardest first, ties by task order."""
+        return cumulative(stratify(entries, self.granularity))
+
+    def level_label(self, level: int) -> str:
+        """`H`, `HM`, `HME` for three levels, else `1`, `12`, … (`1-2` from ten on)."""
+        if self.granularity == 3:
+            return "HME"[: level + 1]
+        return ("" if self.granularity < 10 else "-").join(str(j + 1) for j in range(level + 1))
+
+
+class Everything(Cycles):
+    """All of D, hardest first, as `adaptive` with one level."""
+
+    name: ClassVar[str] = "everything"
+
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
+        """D alone."""
+        return [hardest_first(entries)]
+
+    def level_label(self, level: int) -> str:
+        """`all`."""
+        return "all"
+
+
+@dataclass(frozen=True)
+class RandomChoice(Cycles):
+    """Random sets without replacement, of the sizes of those of `adaptive`: the control for difficulty."""
+
+    granularity: int = 3
+    name: ClassVar[str] = "random"
+
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
+        """Sets of the sizes of d_0, d_1, …, each in random order."""
+        return [rng.sample(list(entries), len(demos)) for demos in cumulative(stratify(entries, self.granularity))]
+
+    def level_label(self, level: int) -> str:
+        """`random-1`, `random-2`, …: the level whose size the set has."""
+        return f"random-{level + 1}"
+
+
+@dataclass(frozen=True)
+class NoDemonstrations:
+    """One pass over the tasks, without learning.
+
+    Attributes:
+        label: The name of the pass.
+        name: As in the registry; another optimizer's program has its own.
+    """
+
+    label: str = UNAIDED
+    name: str = "none"
+
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`."""
+        yield DemoSet(self.label)
+
+    def candidates(self, progress: State) -> Sequence[DemoSet]:
+        """See `Selection.candidates`: none."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Resample(NoDemonstrations):
+    """Passes over the unsolved tasks without learning, each with new samples, until the budget ends the run.
+
+    It spends as much as a strategy that learns, so the difference between the two is the gain by learning.
+    """
+
+    name: str = "resample"
+
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`; never ends."""
+        while True:
+            yield DemoSet(self.label)

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 from optimizers.attempt import TaskExample
 from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, Experience
-from optimizers.strategies.base import UNAIDED, Cycles, DemoSet, Pick, Progress, hardest_first
+from optimizers.state import State
+from optimizers.strategies.base import UNAIDED, Cycles, DemoSet, Pick, hardest_first
 
 Structures = frozenset[Hashable]
 Misses = Mapping[str, Mapping[str, Any]]
@@ -114,11 +115,11 @@ class DemoPool:
         pool = [Candidate(each, domain.structures(each.inputs, each.outputs), size(each)) for each in self.entries]
         return (MostRelevant if self.relevant else Chooser)(pool, domain, misses, self.tokens)
 
-    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
         """See `Selection.demo_sets`."""
         yield DemoSet(self.name, select=self.chooser(progress.domain, progress.demo_tokens).for_task)
 
-    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+    def candidates(self, progress: State) -> Sequence[DemoSet]:
         """See `Selection.candidates`: none, as what the program shows stays as it is."""
         return ()
 
@@ -184,7 +185,7 @@ class Coverage(Cycles):
         """`coverage`."""
         return self.name
 
-    def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:
+    def _cycle(self, progress: State, cycle: int) -> list[DemoSet]:
         sets = []
         for demo_set in super()._cycle(progress, cycle):
             pool = DemoPool(tuple(demo_set.demos), progress.max_demo_tokens, self.relevant)
@@ -213,7 +214,7 @@ class Relevance(Coverage):
         """`relevance1`, `relevance2` and so on."""
         return f"{self.name}{level + 1}"
 
-    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
         """See `Selection.demo_sets`."""
         if progress.entries and not progress.iterations:
             yield DemoSet(UNAIDED)

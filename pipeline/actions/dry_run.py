@@ -15,7 +15,7 @@ from typing import Any
 
 from optimizers import Budget, Price
 from optimizers.baselines import OPTIMIZERS, Baseline, Search, affordable
-from optimizers.metering import message_text
+from optimizers.metering import estimate_tokens, message_text
 from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import TURNS
 from pipeline.base.choices import is_embedded
@@ -24,7 +24,7 @@ from pipeline.base.errors import UsageError
 from pipeline.base.outputs import DryRunBounds, json_text
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.languages.language import Task
-from pipeline.lms.model_data import count_tokens, known_context, known_price
+from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.request import Request
 from pipeline.running.job import resamples
 from pipeline.running.plan import new_agent
@@ -179,10 +179,10 @@ def _prompt_tokens(agent: Agent, task: Task) -> int:
     """Tokens of a task's first request."""
     predictor = agent.proposer.predictors()[0]
     messages = YAMLAdapter().format(predictor.signature, [], {"task": task.without_impl()})
-    return sum(count_tokens(message_text(message)) for message in messages)
+    return sum(estimate_tokens(message_text(message)) for message in messages)
 
 
 def _demonstrations(config: RunConfig, tasks: Any) -> int:
     """Tokens of all demonstrations, each with an answer at full length."""
-    sizes = sorted((count_tokens(task.statement) + config.max_tokens for task in tasks), reverse=True)
+    sizes = sorted((estimate_tokens(task.statement) + config.max_tokens for task in tasks), reverse=True)
     return sum(sizes[: config.max_demos]) if config.optimizer != "none" else 0

@@ -22,7 +22,7 @@ from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
 from pipeline.lms.choosing import find_choice_kind
-from pipeline.lms.model_data import count_tokens, known_price
+from pipeline.lms.model_data import known_price
 from pipeline.lms.scripted import PREFIX, scripted_lm
 from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
 
@@ -100,7 +100,7 @@ def make_lm(
         if n > 1:
             # Batches go through LiteLLM, which several threads must not import at once.
             importlib.import_module("litellm")
-        lm.price, lm.count_tokens = known_price(model), count_tokens
+        lm.price = known_price(model)
         lm.probe_tokens = probe(lm, temperatures) if probed else TokenCount()
     except TemperatureError as error:
         raise UsageError(f"--{error}") from None

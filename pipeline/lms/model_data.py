@@ -1,4 +1,4 @@
-"""Facts about a model that are known without a paid request: its price, its context window, the tokens of a text.
+"""Facts about a model that are known without a paid request: its price and its context window.
 
 Sources are LiteLLM's model data, of which DSPy ships a copy, and the model list of an OpenAI-compatible server, such as
 vLLM's and llama.cpp's.
@@ -6,22 +6,18 @@ vLLM's and llama.cpp's.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import os
 import time
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
 from dspy.utils.exceptions import LMError
 
-from optimizers.metering import Price, estimate_tokens, whole
+from optimizers.metering import Price, whole
 from optimizers.requests import Deadline
 
 SECONDS = 10.0
@@ -92,32 +88,3 @@ def _listed_context(reply: Any, name: str) -> int | None:
         if sizes:
             return sizes[0]
     return None
-
-
-NAME = "cl100k_base"
-FILE = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
-"""The tokenizer's file, by the name under which `tiktoken` keeps it."""
-
-
-def count_tokens(text: str) -> int:
-    """The tokens of a text, estimated."""
-    encoding = _encoding()
-    return estimate_tokens(text) if encoding is None else len(encoding.encode(text, disallowed_special=()))
-
-
-@cache
-def _encoding() -> Any:
-    folder = _folder()
-    if folder is None or importlib.util.find_spec("tiktoken") is None:
-        return None
-    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder))
-    if not Path(os.environ["TIKTOKEN_CACHE_DIR"], FILE).is_file():
-        return None  # it would be downloaded
-    return importlib.import_module("tiktoken").get_encoding(NAME)
-
-
-def _folder() -> Path | None:
-    """LiteLLM's folder of tokenizers; finding it does not import LiteLLM, which takes seconds."""
-    spec = importlib.util.find_spec("litellm")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return Path(places[0], "litellm_core_utils", "tokenizers") if places else None

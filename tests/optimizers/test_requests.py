@@ -150,7 +150,7 @@ def test_the_last_requests_are_in_the_histories_and_others_stay():
     before = list(lm.history)
     run(lm, 80)
     assert len(lm.history) == 1 + KEPT and lm.history[0] is before[0]
-    assert lm.history[-1] is GLOBAL_HISTORY[-1] and "x" in str(lm.history[-1]["messages"][-1])
+    assert lm.history[-1] == GLOBAL_HISTORY[-1] and "x" in str(lm.history[-1]["messages"][-1])
     with dspy.context(lm=lm):
         Solver()(task="between")
     run(lm, 80)

@@ -6,8 +6,9 @@ may choose demonstrations per task, within the tokens of a prompt; the run asks 
 
 from collections.abc import Iterator, Sequence
 
-from optimizers import Budget, DemoSet, Progress, Selection
+from optimizers import Budget, DemoSet, Selection
 from optimizers.attempt import TaskExample
+from optimizers.state import State
 from optimizers.strategies.base import Pick
 from tests.support.scripted_program import Heard, ScriptedEngine, learn, story
 
@@ -21,11 +22,11 @@ class Newest:
 
     name = "newest"
 
-    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
         yield DemoSet("first pass")
         yield DemoSet("newest_7", list(progress.entries.values())[-1:], level=4, cycle=7)
 
-    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+    def candidates(self, progress: State) -> Sequence[DemoSet]:
         return [DemoSet("newest", list(progress.entries.values())[-1:])]
 
 
@@ -42,7 +43,7 @@ def test_the_record_has_the_labels_levels_and_cycles_of_the_strategy() -> None:
 
 def test_nothing_is_asked_of_a_strategy_once_every_task_is_solved() -> None:
     class Once(Newest):
-        def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        def demo_sets(self, progress: State) -> Iterator[DemoSet]:
             yield DemoSet("only")
             raise AssertionError("asked again")
 
@@ -57,7 +58,7 @@ class PerTask(Newest):
     def __init__(self) -> None:
         self.budgets = []
 
-    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
         def select(task: TaskExample, token_budget: int | None) -> Sequence[Pick]:
             self.budgets.append(token_budget)
             return [Pick(entry) for entry in progress.entries.values() if entry.task_key[0] in task.key]

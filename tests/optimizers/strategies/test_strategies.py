@@ -10,12 +10,8 @@ import pytest
 
 from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError
 from optimizers.baselines import SinglePass
-from optimizers.strategies.adaptive import Adaptive
-from optimizers.strategies.base import DemoSet
-from optimizers.strategies.everything import Everything
-from optimizers.strategies.none import NoDemonstrations, Resample
-from optimizers.strategies.random_choice import RandomChoice
-from optimizers.strategies.registry import SELECTIONS, make_selection
+from optimizers.strategies import SELECTIONS, make_selection
+from optimizers.strategies.base import Adaptive, DemoSet, Everything, NoDemonstrations, RandomChoice, Resample
 from tests.support.scripted_program import by_task, is_right, learn, story
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from optimizers import baselines as registry
 from optimizers.baselines import Baseline
-from optimizers.strategies.registry import SELECTIONS
+from optimizers.strategies import SELECTIONS
 from pipeline.base import choices
 from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig, cluster_address
 from pipeline.base.errors import UsageError

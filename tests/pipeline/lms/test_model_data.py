@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.lms import model_data
 from pipeline.lms.model_data import known_context, known_price
 from tests.support.lm_server import Server
 
@@ -55,21 +54,3 @@ def test_a_server_without_a_list_or_none_at_all_is_not_an_error(server: Server) 
     server.set(models_reply=None)
     assert known_context("openai/gpt-4o", server.address) == 128_000
     assert known_context("hosted_vllm/some", "http://127.0.0.1:9/v1") is None
-
-
-def test_a_text_has_the_tokens_of_a_common_tokenizer() -> None:
-    assert model_data.count_tokens("") == 0
-    assert model_data.count_tokens("hello world") == 2
-    assert model_data.count_tokens("<|endoftext|>") > 1, "as text, not as a mark"
-
-
-def test_without_its_file_characters_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_data, "_encoding", lambda: None)
-    assert model_data.count_tokens("x" * 30) == 10
-
-
-def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    assert model_data._encoding.__wrapped__() is None
-    monkeypatch.setattr(model_data, "_folder", lambda: None)
-    assert model_data._encoding.__wrapped__() is None

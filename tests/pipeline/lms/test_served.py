@@ -72,7 +72,6 @@ def test_an_answer_counts_whatever_its_usage_says(server: Server, usage: Any, pr
     """What can be read is read, and the rest is estimated: a hundred characters, here at three a token."""
     server.set(faults=[fault("usage", usage=usage)])
     lm, ledger = lm_at(server), Ledger()
-    lm.count_tokens = None
     twin = sampled(lm, ledger, lambda callers: "it")
     assert twin("x" * 100)
     count = ledger.total
