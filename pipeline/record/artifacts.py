@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import MLRUNS
@@ -36,13 +36,16 @@ def own_place(store: str, place: str) -> str:
         UsageError: It is not.
     """
     home, found = urlsplit(store), urlsplit(place)
-    if found.scheme in LOCAL:
+    address = home.netloc.rpartition("@")[2].lower()
+    if not place.isprintable():
+        is_own = False  # What a control character means differs between parsers.
+    elif found.scheme in LOCAL:
         root = MLRUNS if home.scheme in SERVED else Path(home.path.removeprefix("/")).absolute().parent
         is_own = not found.netloc and Path(unquote(found.path)).resolve().is_relative_to(root.resolve())
-    elif found.scheme == "mlflow-artifacts":
-        is_own = home.scheme in SERVED and (not found.netloc or _address(found) == _address(home))
     else:
-        is_own = home.scheme in SERVED and (found.scheme, _address(found)) == (home.scheme, _address(home))
+        # A place that names a user is refused whole: parsers differ in where a user with a backslash ends.
+        own = {("mlflow-artifacts", ""), ("mlflow-artifacts", address), (home.scheme, address)}
+        is_own = home.scheme in SERVED and (found.scheme, found.netloc.lower()) in own
     if not is_own:
         where = visible(without_secrets(place), line=True)
         raise UsageError(
@@ -132,8 +135,3 @@ def _place(client: Any, address: str) -> str:
     else:
         version = path
     return str(client.get_model_version_download_uri(name, str(version)))
-
-
-def _address(url: SplitResult) -> str:
-    """The host and the port, without the user."""
-    return url.netloc.rpartition("@")[2].lower()
