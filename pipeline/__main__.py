@@ -12,7 +12,6 @@ COMMANDS = {
     "verify": "check one program against its task",
     "cost": "show the cost of a program on the chip",
     "optimize": "rewrite a program so that it costs less",
-    "codegen": "write a program's pytest script",
     "bundle": "put a program in a folder with all that a reviewer needs to trust it, and check it again",
     "report": "write the tables and figures of recorded runs",
     "ablate": "measure the contributions of the structural IR, the guardian and learning",

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_folder
-from pipeline.base.outputs import MANIFEST
+from pipeline.base.outputs import MANIFEST, Origin
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Parser, output_option
-from pipeline.cli.program_arguments import program_file
+from pipeline.cli.program_arguments import ProgramName, program_file, read_program
 from pipeline.verification.sandbox import SandboxOptions
+from pipeline.verification.task_files import load_task_named
 
 NAME = "pipeline.bundle"
 EPILOG = """\
@@ -48,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run is not None and options.lm is not None:
         raise UsageError("--lm: the run on record names it; omit the option")
 
-    from pipeline.actions import bundle_program as action
-
     if options.check is not None:
+        from pipeline.actions import bundle_program as action
+
         differences, digest = action.check(Path(options.check))
         print(*(f"DIFFERS  {each}" for each in differences), sep="\n", end="\n" if differences else "")
         print(f"{options.check}: {'not all of it holds' if differences else 'all of it holds'}")
@@ -65,14 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _written(options: BundleOptions) -> str:
     """The digest of the bundle, which is written; empty for a program that does not pass."""
-    from pipeline.actions import bundle_program as action
-    from pipeline.base.outputs import Origin
-    from pipeline.cli.program_arguments import ProgramName, read_program
-    from pipeline.record.origins import origin_in
-    from pipeline.verification.task_files import load_task_named
-
     task = load_task_named(str(options.task))
     text = read_program(ProgramName(task=str(options.task), impl=options.impl), task)
+
+    from pipeline.actions import bundle_program as action
+    from pipeline.record.origins import origin_in
+
     origin = Origin(lm=options.lm) if options.run is None else origin_in(options.run, task, text, None)
     try:
         return action.write(task, text, Path(str(options.output)), origin.model_copy(update={"person": options.person}))

@@ -3,8 +3,8 @@
 Optimizes the agent on the tasks, records the run in MLflow, writes the compiled program, and prints where.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pipeline.base.config import EARLIER_RUNS, RunConfig
 from pipeline.base.errors import UsageError, start
@@ -12,7 +12,11 @@ from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, command_line, output_option
+from pipeline.cli.program_arguments import require_ready
 from pipeline.verification.sandbox import SandboxOptions
+
+if TYPE_CHECKING:
+    from pipeline.record.request import Request
 
 NAME = "pipeline.compile"
 EPILOG = """\
@@ -57,13 +61,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--optimizer: expected an optimizer's name, or a run to resume with --resume")
     if options.force and not options.resume:
         raise UsageError("--force: takes over a run to resume; name it with --resume")
-    if options.dry_run:
-        return _dry_run(options, given)
+    if options.dry_run and options.resume:
+        raise UsageError("--dry-run: estimates new runs only; omit --resume")
+    config = None if options.resume else RunConfig.of(given)
+    if config is not None:
+        config.require_used()
+        require_ready(config, config.tasks)
+
     from pipeline.actions import compile_agent as action
 
-    plan = (
-        action.resume(options.resume, given, options.force) if options.resume else action.prepare(RunConfig.of(given))
-    )
+    if config is None:
+        plan = action.resume(str(options.resume), given, options.force)
+    else:
+        plan = action.prepare(config)
+        if options.dry_run:
+            return _dry_run(plan, options)
     command = command_line(NAME, argv)
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:
@@ -73,16 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return action.exit_code(NAME, result)
 
 
-def _dry_run(options: CompileOptions, given: Mapping[str, Any]) -> int:
+def _dry_run(request: "Request", options: CompileOptions) -> int:
     """Prints what the run takes."""
-    if options.resume:
-        raise UsageError("--dry-run: estimates new runs only; omit --resume")
-    from pipeline.actions import compile_agent, dry_run
+    from pipeline.actions import dry_run
 
-    config = RunConfig.of(given)
-    least, most = dry_run.estimate(compile_agent.prepare(config))
+    least, most = dry_run.estimate(request)
     as_json = json_text(NAME, dry_run.both_as_json(least, most)) if options.as_json else None
-    print(as_json or dry_run.as_text(least, most, config))
+    print(as_json or dry_run.as_text(least, most, request.config))
     return 0
 
 

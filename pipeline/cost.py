@@ -12,6 +12,7 @@ from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser
 from pipeline.cli.program_arguments import ProgramName, read_program
 from pipeline.verification.sandbox import SandboxOptions
+from pipeline.verification.task_files import load_one_with_warnings
 
 if TYPE_CHECKING:
     from pipeline.actions.price_program import Subject
@@ -56,15 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.compare and (arguments.impl or options.svg):
         raise UsageError("--compare names the programs itself, and draws none: leave out IMPL and --svg")
 
+    if options.calibrate:
+        from pipeline.actions.price_program import calibrated
+
+        print(calibrated(arguments.task, options.chip))
+        return Exit.OK
+    task, doubts = load_one_with_warnings(arguments.task)
+
     from pipeline.actions import price_program as action
 
-    if options.calibrate:
-        print(action.calibrated(arguments.task, options.chip))
-        return Exit.OK
-
-    from pipeline.verification.task_files import load_one_with_warnings
-
-    task, doubts = load_one_with_warnings(arguments.task)
     names = options.compare or (arguments.impl,)
     named = [arguments.model_copy(update={"impl": name}) for name in names]
     programs = [(each.impl if each.impl not in (None, "-") else task.name, read_program(each, task)) for each in named]

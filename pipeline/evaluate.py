@@ -3,16 +3,14 @@
 One pass over the tasks, sampled and verified as in a compile, with the same answers, counts and tokens.
 """
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from pipeline.base.config import ProgramConfig, Tasks
 from pipeline.base.errors import start
-from pipeline.base.files import writable_file, write_text
-from pipeline.base.outputs import versioned
+from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, command_line, output_option
+from pipeline.cli.options import Json, Parser, command_line
+from pipeline.cli.program_arguments import require_ready
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.evaluate"
@@ -32,7 +30,6 @@ class EvaluateOptions(Config):
 
     tasks: Tasks = None
     as_json: Json = False
-    output: str | None = output_option("also write the JSON object to a file", "FILE", writable_file)
     record: bool = option(False, "record it as a run, for the UI and the report")
 
 
@@ -43,19 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.arguments["program"].required = True
     given = parser.given(argv)
     options, config = EvaluateOptions.of(given), ProgramConfig.of(given)
+    require_ready(config, options.tasks)
 
     from pipeline.actions import evaluate_program as action
 
     command = command_line(NAME, argv) if options.record else None
     result = action.evaluate_program(NAME, config, options.tasks, command)
     figures = action.figures(result)
-    output = versioned(NAME, figures)
     if options.as_json:
-        print(json.dumps(output))
+        print(json_text(NAME, figures))
     else:
         action.print_figures(figures)
-    if options.output is not None:
-        write_text(Path(options.output), json.dumps(output, indent=1) + "\n")
     return action.exit_code(NAME, result)
 
 

@@ -17,6 +17,7 @@ from pipeline.base.languages import step_only
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
 from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.program_arguments import require_ready
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.generate"
@@ -82,6 +83,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     _require_offers(options, proposer, language)
     _check_options(given, proposer)
 
+    lm = None
+    if proposer == ALL:
+        lm = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
+    elif proposer != SEARCH:
+        lm = ProgramConfig.of(given)
+    if lm is not None:
+        require_ready(lm, options.task)
+
     from pipeline.verification.task_files import find_all, load_with_warnings, texts_of
 
     find_all(options.task, language)
@@ -93,13 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions.generate_programs import CANDIDATES, MINUTES, Generation, Searching
 
     files = generated.output_files(tasks, options.output, options.format, language, force=options.force)
-    limits, lm, searching = SearchConfig.of(given), None, None
+    limits, searching = SearchConfig.of(given), None
     if proposer in (ALL, SEARCH):
         searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates or CANDIDATES, limits.split)
-    if proposer == ALL:
-        lm = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
-    elif proposer != SEARCH:
-        lm = ProgramConfig.of(given)
     generation = Generation(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
     texts = texts_of(options.task) if language is None else {}
     result = generated.generate(generation, proposer, files, texts, doubts)

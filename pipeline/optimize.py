@@ -13,6 +13,7 @@ from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
 from pipeline.verification.sandbox import SandboxOptions
+from pipeline.verification.task_files import load_one_with_warnings
 
 if TYPE_CHECKING:
     from pipeline.actions.price_program import Optimized
@@ -43,10 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                    ProgramName, OptimizeOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), OptimizeOptions.of(given)
 
-    from pipeline.actions.price_program import Optimized, optimize
-    from pipeline.verification.task_files import load_one_with_warnings
-
     task, doubts = load_one_with_warnings(arguments.task)
+
+    from pipeline.actions.price_program import Optimized, optimize
+
     text = read_program(arguments, task)
     found = optimize(task, text, options.objective)
     if not isinstance(found, Optimized):

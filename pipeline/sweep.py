@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.base.errors import Exit, start
-from pipeline.base.files import picture
+from pipeline.base.files import existing_file, picture
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, command_line, output_option
@@ -35,7 +35,7 @@ exit codes: 0 all runs have finished, 1 some are being made by another process, 
 class SweepOptions(Config):
     """Which sweep."""
 
-    spec: str = option(..., "the file of the sweep", "SPEC.yaml", positional=True)
+    spec: str = option(..., "the file of the sweep", "SPEC.yaml", positional=True, check=existing_file)
     output: str | None = output_option(
         "draw the tasks solved over samples and tokens, as an .svg or a .png", "FILE", picture
     )

@@ -16,6 +16,7 @@ from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.outputs import VerifyOutput
 from pipeline.base.settings import Config, OptionGroup, flag, option
 from pipeline.cli.options import Json, Parser
+from pipeline.languages import Language, registry
 from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
@@ -65,11 +66,14 @@ class VerifyOptions(Config):
     ir: str | None = option(
         None, "write the graph of a passing program as JSON: nodes, types, queues, lines", "FILE", check=writable_file
     )
+    pytest: str | None = option(
+        None,
+        "write a pytest script of a passing program, which passes or fails as the verifier does",
+        "FILE",
+        check=writable_file,
+    )
     as_json: Json = False
     strict: bool = option(False, "treat warnings as failures")
-    retry_unknown: bool = option(
-        False, "re-verify programs with an unknown verdict at 10 times the time limit and 4 times the memory limit"
-    )
     programs: str | None = MANY.option(
         None, "the folder of programs: DIR/gemm/1.step belongs to tasks/gemm/1.yaml", "DIR"
     )
@@ -96,11 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         ir=options.ir is not None,
         limits=ProgramLimits.of(given),
     )
-    settings = action.Batch(asked, options.strict, options.retry_unknown, options.junit)
+    settings = action.Batch(asked, options.strict, options.junit)
     _require_offers(options)
     say = partial(print, flush=True)
     many = action.names_many(options.task, settings.tasks)
-    for shown, name in ((options.explain, "--explain"), (options.ir, "--ir")):
+    for shown, name in ((options.explain, "--explain"), (options.ir, "--ir"), (options.pytest, "--pytest")):
         if shown and many:
             raise UsageError(f"{name}: shows one program; name one task")
     items = action.resolve(options.task, options.programs, settings.tasks)
@@ -109,6 +113,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdict = action.run_single(settings, items[0])
     if options.ir and verdict.ir:
         write_text(Path(options.ir), json.dumps(verdict.ir, indent=1) + "\n")
+    if options.pytest and verdict.passed:
+        from pipeline.actions.price_program import pytest_script
+
+        write_text(Path(options.pytest), pytest_script(items[0]))
     for warning in verdict.warned():
         print_message(NAME, warning)
     if options.explain:
@@ -122,9 +130,13 @@ def _require_offers(options: VerifyOptions) -> None:
     """Raises `UsageError` for an option that the language does not serve."""
     if options.language is None:
         return
-    for name in ("explain", "values", "exact", "sizes", "ir", "dtype"):
+    for name in ("explain", "values", "exact", "sizes", "ir", "pytest", "dtype"):
         if name in options.model_fields_set:
             step_only(options.language, flag(name))
+    language = registry.find(options.language)
+    for name in ("no_stress", "strict"):
+        if getattr(options, name) and type(language).stress is Language.stress:
+            raise UsageError(f"{flag(name)}: the language `{language.name}` has no stress inputs, so no warnings")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ for command in COMMANDS:
 
 def test_a_command_without_its_packages_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     """In one line, with the exit code of bad usage."""
-    words = {"compile": ["--optimizer", "none"], "codegen": ["gemm/1"], "report": ["-o", "r"], "verify": ["gemm/1"]}
+    words = {"compile": ["--optimizer", "none"], "report": ["-o", "r"], "verify": ["gemm/1"]}
     words |= {"evaluate": ["--program", "none"], "generate": ["gemm/1", "--program", "none"], "cost": ["gemm/1"]}
     words |= {
         "optimize": ["gemm/1", "--objective", "memory"],
@@ -171,6 +171,7 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
         "task": ["layers.py:block"],
         "bundle": ["gemm/1", "-o", "b"],
     }
+    (tmp_path / "sweep.yaml").touch()
     program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy"})) + EACH_COMMAND.format(words=words)
     done = ran(installed, tmp_path, "-c", program)
     assert done.stdout.splitlines() == [f"{command} 2" for command in COMMANDS], done.stderr

@@ -129,6 +129,6 @@ def _unjudged(attempts: Sequence[Attempt]) -> Iterator[str]:
     if unknown:
         yield (
             f"the verdict on {len(unknown)} of {counted(len(attempts), 'answer')} is unknown ({', '.join(codes)}):"
-            " `pipeline.verify --retry-unknown` judges such a program within larger limits;"
+            " `pipeline.verify --limit-seconds` judges such a program within a larger limit;"
             " a function of the task may be at fault"
         )

@@ -133,7 +133,7 @@ def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:
             raise NotRight(found.feedback.replace(f"{scratch}/", ""))
         own = {"task": origin.task, "task_file": TASK, "program": PROGRAM, "seconds": 0.0}
         verdict = found.model_copy(update=own).model_dump_json()
-        cost = json.dumps({**cost_of(item), "program": PROGRAM})
+        cost, script = json.dumps({**cost_of(item), "program": PROGRAM}), pytest_script(item)
         read = load_task_named(str(item.task))
     bundle = Bundle(
         origin=origin,
@@ -143,7 +143,7 @@ def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:
         cost=json.loads(cost),
         files={},
     )
-    files |= {TEST: pytest_script(read, files[PROGRAM]), README: readme(bundle)}
+    files |= {TEST: script, README: readme(bundle)}
     # As they are written: without secrets, or anything that would not be seen.
     files = {name: visible(redacted(content)) for name, content in files.items()}
     digests = {name: _digest(content) for name, content in files.items()}

@@ -13,11 +13,10 @@ from typing import Any
 from optimizers import Attempt, Experience, TokenCount
 from pipeline.actions.advice import advise
 from pipeline.agent.compiled import make_agent, parse_program
-from pipeline.base.choices import REFLECTING, RESAMPLE, SELECTIONS, VALIDATING, is_embedded
+from pipeline.base.choices import SELECTIONS, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
-from pipeline.base.languages import step_only
 from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
@@ -38,7 +37,6 @@ from pipeline.verification.task_files import load_tasks, load_with_warnings
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
 
-ADAPTIVE = ("adaptive",)
 MOST_ADVISED = 10
 """Unsolved tasks for which the summary says in words what to do; the JSON object has all."""
 
@@ -70,30 +68,9 @@ def matched(config: RunConfig, run: str) -> RunConfig:
 
 def checked(config: RunConfig) -> Request:
     """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
+    config.require_used()
     config = resolved(config)
     tasks, doubts = load_with_warnings(config.tasks, config.language)
-    limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
-    if config.selection == RESAMPLE and not any(limits):
-        raise UsageError(
-            "--selection resample: expected a limit at which it ends: --max-iterations, --match-tokens,"
-            " --max-tokens-total, --max-usd or --max-minutes"
-        )
-    for option, given, takers, use in (
-        ("--validation", config.validation, VALIDATING, "use validation tasks"),
-        ("--selection", config.selection != SELECTIONS[0], ADAPTIVE, "select demonstrations"),
-        ("--split", config.split, ADAPTIVE, "learn from sub-tasks"),
-        ("--experience", config.experience, ADAPTIVE, "learn from it"),
-        ("--teacher", config.teacher, ADAPTIVE, "learn from it"),
-        ("--reflection-lm", config.reflection_lm, REFLECTING, "reflect"),
-    ):
-        if given and config.optimizer not in takers:
-            raise UsageError(f"{option}: `{config.optimizer}` does not {use}; omit the option")
-    for option, given in (("--split", config.split), ("--teacher search", config.teacher)):
-        if given:
-            step_only(config.language, option)
-    if config.optimizer in REFLECTING and is_embedded(config.reflection_lm or config.lm):
-        reason = "needs an LM that writes instructions, but the embedded LM writes programs only"
-        raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
     validation = load_tasks(config.validation, config.language) if config.validation else []
     experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None
     return Request(config, "", tasks, validation, experience, doubts=doubts)
@@ -144,6 +121,7 @@ def compile_agent(
 
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
     language = resumed.request.config.language
+    print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
     gate, source = Gate(LocalWorkers(), partial(print_message, name)), f"run {resumed.run_id}"
     agent = make_agent(parse_program(finished.program, source), source)
     gate.agent(agent, f"{source}, compiled.json")
@@ -159,7 +137,6 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
     with store.locked_run_folder(resumed.run_id):
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
-    print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
     client, experiment = store.open_store()
     if register_as := resumed.request.config.register_as:
         model_id = log_model(client, experiment, resumed.run_id, path)

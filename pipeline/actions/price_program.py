@@ -146,10 +146,11 @@ def cost_of(item: Item) -> dict[str, Any]:
     return cost_json(subject.priced, name, DEFAULT_CHIP.name)
 
 
-def pytest_script(task: Task, text: str) -> str:
+def pytest_script(item: Item) -> str:
     """A self-contained pytest script that passes or fails as the verifier does.
 
     Raises:
         UsageError: The task's code fails.
     """
-    return generate_test(task, text, scopes=scopes(task))
+    task = load_task_named(str(item.task))
+    return generate_test(task, str(task.impl if item.text is None else item.text), scopes=scopes(task))

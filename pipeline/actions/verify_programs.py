@@ -35,12 +35,10 @@ class Batch:
     Attributes:
         asked: What is asked of each program, with limits.
         strict: Whether warnings fail a program.
-        retry_unknown: Whether programs whose verdict is unknown are judged once more, within `ProgramLimits.raised`.
     """
 
     asked: Request
     strict: bool = False
-    retry_unknown: bool = False
     junit: str | None = None
 
     @property
@@ -56,25 +54,13 @@ class Batch:
         """
         require(*_NEEDED)
         long = self.asked.exact or self.asked.sizes is not None
-        return checking_pool(min(programs, cores()), self._limits, self.asked.language, exact=long)
-
-    @property
-    def _limits(self) -> ProgramLimits:
-        return self.asked.limits or ProgramLimits()
+        limits = self.asked.limits or ProgramLimits()
+        return checking_pool(min(programs, cores()), limits, self.asked.language, exact=long)
 
     def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Verdict]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
         started = [self._submit(item, pool) for item in items]
-        results = (self._judged(finish()) for finish in started)
-        for item, result in zip(items, results, strict=True):
-            yield self._retried(item) if self.retry_unknown and result.unknown else result
-
-    def _retried(self, item: Item) -> Verdict:
-        """The verdict within larger limits."""
-        limits = self._limits.raised(self.asked.language)
-        roomier = replace(self, asked=replace(self.asked, limits=limits), retry_unknown=False)
-        with roomier.pool(1) as pool:
-            return next(roomier.check([item], pool))
+        yield from (self._judged(finish()) for finish in started)
 
     def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Verdict]:
         """Starts the check of one item; the function returned waits for its outcome."""

@@ -23,16 +23,22 @@ from pipeline.base.choices import (
     NO_PROGRAM,
     PROMPTS,
     PROPOSERS,
+    REFLECTING,
+    RESAMPLE,
     SEARCH,
     SELECTIONS,
+    VALIDATING,
     GuardianMode,
     Objective,
     OptimizerName,
     PromptKind,
     ProposerKind,
     SelectionName,
+    is_embedded,
 )
-from pipeline.base.languages import LanguageName
+from pipeline.base.errors import UsageError
+from pipeline.base.files import existing_file
+from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.settings import (
     Config,
     Count,
@@ -54,6 +60,7 @@ SAMPLING = OptionGroup("sampling")
 BUDGET = OptionGroup("budget (unlimited by default; a run that reaches a limit ends with the results so far)")
 EARLIER_RUNS = OptionGroup("earlier runs (RUN is an id, or the beginning of an id or of a run's name)")
 
+ADAPTIVE = ("adaptive",)
 LOCAL = "local:"
 NO_CLUSTER = "none"
 """What a resumed run is given that is to leave its cluster."""
@@ -95,6 +102,10 @@ def registered_name(text: str) -> str:
         return text
     signs = "of letters, digits, `_`, `-` and `.`, the alias neither `latest` nor a version"
     raise ValueError(f"expected NAME or NAME@ALIAS, {signs}, got {text!r:.80}")
+
+
+def _program(text: str) -> str:
+    return text if text == NO_PROGRAM or ":/" in text else existing_file(text)
 
 
 def _no_search(text: str) -> str:
@@ -155,12 +166,30 @@ class AgentConfig(Config):
     prompt: PromptKind = AGENT.option(
         PROMPTS[0], "the base prompts: `full`, or `short`, of 3,000 tokens at most, for a small context window"
     )
-    no_ir: bool = AGENT.option(False, "prompts in plain Python, without the structural IR (an ablation in the paper)")
 
     @property
     def ir(self) -> bool:
         """Whether prompts use the structural IR."""
-        return not self.no_ir
+        return True
+
+    def require_served(self, model: str) -> None:
+        """Raises `UsageError` for an option that this LM, or a language other than STeP, does not serve."""
+        for name, given in (
+            ("--no-ir", not self.ir),
+            ("--prompt", self.prompt != PROMPTS[0]),
+            ("--proposer react", self.proposer == "react"),
+        ):
+            if given:
+                step_only(self.language, name)
+        if is_embedded(model) and self.language is not None:
+            hint = f"name another, such as openai/gpt-4o or scripted/{self.language}"
+            raise UsageError(f"--lm: the embedded LM does not write the language `{self.language}`; {hint}")
+        lacks = {"typed": "chooses no lines", "react": "does not call tools"}.get(self.proposer)
+        if lacks and is_embedded(model):
+            hint = "name another with --lm, or use `predict`"
+            raise UsageError(f"--proposer {self.proposer}: the embedded LM {lacks}; {hint}")
+        if not self.ir and is_embedded(model):
+            raise UsageError("--no-ir: the embedded LM reads the structural IR alone; name another with --lm")
 
 
 class ClusterConfig(Config):
@@ -287,6 +316,7 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     teacher_minutes: Positive = EARLIER_RUNS.option(1.0, "time limit of --teacher for one task", "X")
 
+    no_ir: bool = AGENT.option(False, "prompts in plain Python, without the structural IR (an ablation in the paper)")
     stop_after: Several | None = SAMPLING.option(
         None, "sample a task no further in a pass once it has K right answers at a temperature (default: never)", "K"
     )
@@ -311,6 +341,41 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         typed = given.get("proposer") == "typed" and given.get("optimizer") == "adaptive"
         return {"selection": "relevance", **given} if typed else given
 
+    @property
+    def ir(self) -> bool:
+        """Whether prompts use the structural IR."""
+        return not self.no_ir
+
+    def require_used(self) -> None:
+        """Raises `UsageError` for an option that the optimizer, the LM or the language has no use for, or lacks."""
+        self.require_served(self.lm)
+        for name, given in (
+            ("--objective", self.objective != "correctness"),
+            ("--split", self.split),
+            ("--teacher search", self.teacher),
+        ):
+            if given:
+                step_only(self.language, name)
+        limits = (self.max_iterations, self.match_tokens, self.max_tokens_total, self.max_usd, self.max_minutes)
+        if self.selection == RESAMPLE and not any(limits):
+            raise UsageError(
+                "--selection resample: expected a limit at which it ends: --max-iterations, --match-tokens,"
+                " --max-tokens-total, --max-usd or --max-minutes"
+            )
+        for name, given, takers, use in (
+            ("--validation", self.validation, VALIDATING, "use validation tasks"),
+            ("--selection", self.selection != SELECTIONS[0], ADAPTIVE, "select demonstrations"),
+            ("--split", self.split, ADAPTIVE, "learn from sub-tasks"),
+            ("--experience", self.experience, ADAPTIVE, "learn from it"),
+            ("--teacher", self.teacher, ADAPTIVE, "learn from it"),
+            ("--reflection-lm", self.reflection_lm, REFLECTING, "reflect"),
+        ):
+            if given and self.optimizer not in takers:
+                raise UsageError(f"{name}: `{self.optimizer}` does not {use}; omit the option")
+        if self.optimizer in REFLECTING and is_embedded(self.reflection_lm or self.lm):
+            reason = "needs an LM that writes instructions, but the embedded LM writes programs only"
+            raise UsageError(f"--reflection-lm: `{self.optimizer}` {reason}; name another, such as openai/gpt-4o")
+
     def recorded(self) -> dict[str, Any]:
         """The settings in JSON's types, without the inputs, which a run records in full."""
         inputs = {name for name in type(self).model_fields if Option.of(type(self), name).resume == "input"}
@@ -323,7 +388,10 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
     """A fixed program, demonstrations included; a compiled one determines the agent's settings."""
 
     program: str = option(
-        ..., f"a compiled program, such as pipeline.compile writes; `{NO_PROGRAM}`: the uncompiled agent", "P"
+        ...,
+        f"a compiled program, such as pipeline.compile writes; `{NO_PROGRAM}`: the uncompiled agent",
+        "P",
+        check=_program,
     )
     lm: str | None = LM.option(
         None,
@@ -336,7 +404,6 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
 class PlanOptions(ServerConfig, SamplingConfig, BudgetConfig):
     """An ablation: its tasks, its LMs, and how they are asked; all else is as the paper has it."""
 
-    language: LanguageName = None
     tasks: Tasks = None
     lm: tuple[str, ...] = LM.option(
         (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"

@@ -25,6 +25,17 @@ def file_errors(failure: str) -> Iterator[None]:
         raise UsageError(f"{failure}: {error.strerror or error}") from None
 
 
+def existing_file(text: str) -> str:
+    """Checks the path of a file to read.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not Path(text).is_file():
+        raise ValueError(f"{text}: there is no such file")
+    return text
+
+
 def writable_file(text: str) -> str:
     """Checks the path of a file to write, existing or not, in an existing folder.
 

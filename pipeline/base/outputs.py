@@ -192,14 +192,9 @@ OUTPUTS: Mapping[str, type[BaseModel]] = {
 """The form of each object that has a schema, by the name of its file; other commands print one as their page says."""
 
 
-def versioned(command: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """A command's result, with the schema version and the command, without its package, in front."""
-    return {"schema": SCHEMA, "command": command.removeprefix("pipeline."), **result}
-
-
 def json_text(command: str, result: Mapping[str, Any]) -> str:
-    """A command's result as one line of JSON; see `versioned`."""
-    return json.dumps(versioned(command, result))
+    """A command's result as one line of JSON, with the schema version and the command in front."""
+    return json.dumps({"schema": SCHEMA, "command": command.removeprefix("pipeline."), **result})
 
 
 MANIFEST = "bundle.json"

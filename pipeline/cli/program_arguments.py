@@ -15,11 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM
+from pipeline.base.config import ProgramConfig, RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.files import read_bytes
 from pipeline.base.paths import TASKS, shown
 from pipeline.base.settings import Config, option
-from pipeline.verification.task_files import TASK_SUFFIXES, find
+from pipeline.languages import registry
+from pipeline.verification.task_files import TASK_SUFFIXES, find, find_all
 
 if TYPE_CHECKING:
     from step_runtime import Task
@@ -42,6 +45,18 @@ class ProgramName(Config):
 
     task: str = option(..., "a task file, or a benchmark name such as gemm/1", "TASK", positional=True)
     impl: str | None = program_file()
+
+
+def require_ready(config: RunConfig | ProgramConfig, tasks: Sequence[str] | None) -> None:
+    """Refuses what can be refused before the imports that take seconds.
+
+    Raises:
+        UsageError: The LM or the language does not serve an option, or a pattern names no task.
+    """
+    unnamed = EMBEDDED if getattr(config, "program", "") == NO_PROGRAM else ""
+    config.require_served(config.lm or unnamed)
+    registry.served(config)
+    find_all(tasks, config.language)
 
 
 def read_program(arguments: ProgramName, task: Task) -> str:

@@ -54,7 +54,9 @@ def counts_as_text(tokens: TokenCount) -> str:
     cost = "" if tokens.cost is None else f", {tokens.cost:.2f} USD"
     estimated = f" ({tokens.estimated:,} estimated, as the LM did not report them)" if tokens.estimated else ""
     short = f"; impossible counts: {tokens.short:,} fewer than these texts take" if tokens.short else ""
-    return f"{tokens.prompt:,} in, {tokens.completion:,} out{estimated}{short}{cost}"
+    answers = counted(tokens.calls - tokens.failed, "answer")
+    cached = f"; {tokens.cache_hits:,} of {answers} from the cache" if tokens.cache_hits else ""
+    return f"{tokens.prompt:,} in, {tokens.completion:,} out{estimated}{short}{cost}{cached}"
 
 
 def print_summary(result: JobResult) -> None:

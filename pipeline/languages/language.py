@@ -168,7 +168,7 @@ class Language(ABC):
         Raises:
             ValueError: The text is not the beginning of a program, or of none that can be finished.
         """
-        raise UsageError(f"--proposer typed: the language `{self.name}` does not list the lines that may follow")
+        raise NotImplementedError
 
     def line_bits(
         self, task: Any, text: str, lines: Sequence[str], solved: Sequence[tuple[Any, str]]

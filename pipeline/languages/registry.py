@@ -7,14 +7,17 @@ import hashlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pipeline.base.config import AgentConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.languages import DEFAULT, declared, known
 from pipeline.base.paths import TASKS
 
 if TYPE_CHECKING:
     from pipeline.languages.language import Language
+
+AnyAgent = TypeVar("AnyAgent", bound=AgentConfig)
 
 
 @functools.cache
@@ -47,6 +50,26 @@ def find(name: str | None) -> Language:
     if language.name != name:
         raise UsageError(f"--language {name}: {entry.value} calls itself {language.name!r}; name both alike")
     return language
+
+
+def served(config: AnyAgent) -> AnyAgent:
+    """The settings of an agent as its language serves them: without a guardian, where it has no rule to guard.
+
+    Raises:
+        UsageError: It does not serve an option.
+    """
+    if config.language is None:
+        return config
+    from pipeline.languages.language import Language
+
+    language = find(config.language)
+    if config.proposer == "typed" and type(language).next_lines is Language.next_lines:
+        raise UsageError(f"--proposer typed: the language `{language.name}` does not list the lines that may follow")
+    if config.guardian == "none" or language.guards:
+        return config
+    if "guardian" in config.model_fields_set:
+        raise UsageError(f"--guardian: the language `{language.name}` has no rule to guard; omit the option")
+    return config.model_copy(update={"guardian": "none"})
 
 
 def version(name: str | None) -> str:

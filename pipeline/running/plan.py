@@ -18,10 +18,10 @@ from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import examples
-from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, is_embedded
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
-from pipeline.base.languages import DEFAULT, step_only
+from pipeline.base.languages import DEFAULT
 from pipeline.base.settings import flag
 from pipeline.base.text import counted
 from pipeline.languages import registry
@@ -200,14 +200,8 @@ def resolved(config: AnyConfig) -> AnyConfig:
     model = str(config.lm)
     if _takes_one(model):
         config = config.model_copy(update={"temperatures": (temperatures.ONLY,)})
-    if config.language is not None:
-        config = _in_language(config, config.language, model)
-    lacks = {"typed": "chooses no lines", "react": "does not call tools"}.get(config.proposer)
-    if lacks and is_embedded(model):
-        hint = "name another with --lm, or use `predict`"
-        raise UsageError(f"--proposer {config.proposer}: the embedded LM {lacks}; {hint}")
-    if config.no_ir and is_embedded(model):
-        raise UsageError("--no-ir: the embedded LM reads the structural IR alone; name another with --lm")
+    config.require_served(model)
+    config = registry.served(config)
     models = (model, getattr(config, "reflection_lm", None)) if config.max_usd is not None and not config.price else ()
     for each in models:
         if each and not is_embedded(each) and known_price(each) is None:
@@ -218,36 +212,18 @@ def resolved(config: AnyConfig) -> AnyConfig:
     return config
 
 
-def _in_language(config: AnyConfig, language: str, model: str) -> AnyConfig:
-    if config.guardian != "none" and not registry.find(language).guards:
-        if "guardian" in config.model_fields_set:
-            raise UsageError(f"--guardian: the language `{language}` has no rule to guard; omit the option")
-        config = config.model_copy(update={"guardian": "none"})
-    wanted = {
-        "--no-ir": config.no_ir,
-        "--prompt": config.prompt != PROMPTS[0],
-        "--proposer react": config.proposer == "react",
-        f"--lm {model}": is_embedded(model),
-        "--objective": getattr(config, "objective", "correctness") != "correctness",
-    }
-    for name in (name for name, given in wanted.items() if given):
-        step_only(language, name)
-    return config
-
-
 def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig:
     """The settings with the compiled program's own; raises `UsageError` if one that was given contradicts it."""
     own: dict[str, Any] = {
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
-        "no_ir": not compiled.ir, "prompt": compiled.prompt,
+        "prompt": compiled.prompt,
     }  # fmt: skip
     if compiled.language != config.language:
         written = compiled.language or DEFAULT
         raise UsageError(f"--language: this program writes {written}; give --language {written}")
     for name, value in own.items():
         if name in config.model_fields_set and getattr(config, name) != value:
-            described = "with the structural IR" if name == "no_ir" else f"with {value}"
-            raise UsageError(f"{flag(name)}: this program was compiled {described}; omit the option")
+            raise UsageError(f"{flag(name)}: this program was compiled with {value}; omit the option")
     return config.model_copy(update={**own, "lm": config.lm or compiled.lm})
 
 

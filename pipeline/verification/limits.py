@@ -54,13 +54,6 @@ class ProgramLimits(Config):
         own: dict[str, Any] = {name.removeprefix("limit_"): value for name, value in self.params().items()}
         return Limits(**own)
 
-    def raised(self, language: str | None) -> ProgramLimits:
-        """These limits with ten times the time and four times the memory; in a language, None for the default."""
-        own = self.of_language() if language is None else None
-        seconds = own.seconds if own else self.limit_seconds or SECONDS
-        held = own.bytes if own else self.limit_bytes or MEMORY
-        return self.model_copy(update={"limit_seconds": 10 * seconds, "limit_bytes": 4 * held})
-
 
 def verification_settings(
     seconds: float = SECONDS,

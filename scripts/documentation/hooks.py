@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
 COMMANDS = (
-    "verify", "compile", "evaluate", "generate", "report", "ui", "codegen", "ablate", "sweep",
+    "verify", "compile", "evaluate", "generate", "report", "ui", "ablate", "sweep",
 )  # fmt: skip
 """In the order in which a newcomer meets them; any other command follows."""
 FROM_NETWORK, OURS = "https://unpkg.com/iframe-worker/shim", "frame-worker.js"

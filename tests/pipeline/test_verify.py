@@ -156,7 +156,7 @@ def test_files_that_are_not_there_or_not_text(
         assert err.count("\n") == 1
 
 
-def test_larger_sizes_and_the_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_larger_sizes_the_graph_and_the_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Errors in units of the last place; a slice of the first 200 numbers fails; every node has its line."""
     right, task, graph = tmp_path / "right.step", tmp_path / "task.yaml", tmp_path / "graph.json"
     right.write_text(
@@ -164,7 +164,10 @@ def test_larger_sizes_and_the_graph(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     sums = TASK_OF_ROWS + "original: {N: 300}\n"
     task.write_text(sums)
-    assert run(str(task), str(right), "--sizes", "original", "--ir", str(graph)) == 0
+    script = tmp_path / "test_it.py"
+    assert run(str(task), str(right), "--sizes", "original", "--ir", str(graph), "--pytest", str(script)) == 0
+    compile(script.read_text(), "script", "exec")
+    assert "def test_" in script.read_text() and "pipeline" not in script.read_text(), "it needs the language alone"
     assert "at M=5, N=300: output S0 is off by at most" in capsys.readouterr().out
     ir = json.loads(graph.read_text())
     lines = [(each["primitive"], each["config"], each["line"]) for each in ir["nodes"]]

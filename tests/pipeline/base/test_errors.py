@@ -25,7 +25,7 @@ class CtrlC:
 
 sys.meta_path.insert(0, CtrlC())
 from pipeline.base.errors import start
-from pipeline.codegen import NAME, main
+from pipeline.optimize import NAME, main
 start(NAME, main)
 """
 
@@ -34,7 +34,7 @@ def test_ctrl_c_while_torch_is_imported_ends_a_command() -> None:
     """Torch's C code drops what is raised within the NumPy that it imports, and would go on without both."""
     words = [sys.executable, "-c", INTERRUPTED, "gemm/1", "data/oracles/gemm/1.step"]
     ran = subprocess.run(words, cwd=PROJECT, check=False, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "pipeline.codegen: interrupted\n")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "pipeline.optimize: interrupted\n")
 
 
 def raising(error: BaseException) -> Callable[[Sequence[str] | None], int]:

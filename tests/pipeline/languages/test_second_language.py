@@ -1,18 +1,20 @@
 """A language of another package learns, records and resumes as STeP does, with the same optimizer."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline import ablate, evaluate, generate, report, verify
 from pipeline import compile as compile_command
+from pipeline import evaluate, generate, report, verify
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
 from tests.support.answering_lm import Scripted, use
-from tests.support.languages import install_counter
+from tests.support.languages import declare, install_counter
+from tests.support.paths import PROJECT
 
 OPTIONS = ["--language", "counter", "--samples", "2", "--temperatures", "0.7", "--threads", "1"]
 
@@ -70,6 +72,8 @@ def test_it_learns_is_recorded_resumed_and_measured(
         ["--no-ir", "--lm", "x/y"],
         ["--prompt", "short", "--lm", "x/y"],
         ["--objective", "time", "--lm", "x/y"],
+        ["--proposer", "typed", "--lm", "x/y"],
+        ["--split", "--lm", "x/y"],
     ],
 )
 def test_what_it_does_not_offer_ends_the_command(
@@ -101,18 +105,12 @@ def test_it_generates_verified_programs_and_reports_the_run(
     assert "deep/minus" in (tmp_path / "report" / "index.html").read_text()
 
 
-def test_an_ablation_needs_its_methods(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before the first run."""
-    assert run_command(ablate.NAME, ablate.main, ["--language", "counter", "--lm", "scripted/x"]) == 2
-    assert "--no-ir: the language `counter` does not offer this" in capsys.readouterr().err
-    assert not engine.requests
-
-
 @pytest.mark.parametrize(
     ("command", "options"),
     [
         (verify, ["--exact"]),
         (verify, ["--dtype", "float32"]),
+        (verify, ["--no-stress"]),
         (generate, []),
         (generate, ["--proposer", "search"]),
         (generate, ["--program", "none", "--objective", "memory"]),
@@ -121,9 +119,25 @@ def test_an_ablation_needs_its_methods(engine: Scripted, capsys: pytest.CaptureF
 def test_what_step_alone_has_ends_the_command(
     command: Any, options: list[str], engine: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With exit code 2, the command or its option, and the language."""
+    """Before any import that takes seconds, with exit code 2, the command or its option, and the language."""
     argv = ["deep/minus", "--language", "counter", *options]
     assert run_command(command.NAME, command.main, argv) == 2
     err = capsys.readouterr().err
-    assert "the language `counter` does not offer this" in err and err.count("\n") == 1
+    assert "the language `counter` " in err and err.count("\n") == 1
     assert not engine.requests
+
+
+def test_a_languages_own_programs_play_an_lm_that_learns_from_demonstrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--lm scripted/LANGUAGE` solves more of the tasks where the others are shown."""
+    shutil.copytree(PROJECT / "examples/stack/stack_language", tmp_path / "stack_language")
+    declare(tmp_path, monkeypatch, "stack", "stack_language:STACK")
+    solved = {}
+    for optimizer in ("none", "adaptive"):
+        argv = ["--optimizer", optimizer, "--language", "stack", "--lm", "scripted/stack", "--samples", "2"]
+        assert (
+            run_command(compile_command.NAME, compile_command.main, [*argv, "-o", str(tmp_path / "p"), "--json"]) == 0
+        )
+        solved[optimizer] = len(json.loads(capsys.readouterr().out)["solved"])
+    assert solved == {"none": 2, "adaptive": 8}

@@ -25,8 +25,8 @@ def config(**settings: object) -> ProgramConfig:
 
 def test_an_agent_is_built_as_the_settings_say() -> None:
     """Guardian, proposer, repairs and the structural IR."""
-    agent = new_agent(config(guardian="paper", proposer="cot", refine=2, no_ir=True))
-    assert (agent.guardian.mode, agent.proposer.kind, agent.refine, agent.ir) == ("paper", "cot", 2, False)
+    agent = new_agent(config(guardian="paper", proposer="cot", refine=2))
+    assert (agent.guardian.mode, agent.proposer.kind, agent.refine, agent.ir) == ("paper", "cot", 2, True)
 
 
 def test_a_compiled_program_fills_in_the_settings_that_are_not_given(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ class Many:
 def test_lines_are_chosen_one_at_a_time_by_lms_that_choose() -> None:
     """The embedded LM chooses none, nor does it read Python; a batch would choose for several samples at once."""
     with pytest.raises(UsageError, match="--no-ir: the embedded LM reads the structural IR alone"):
-        resolved(config(no_ir=True, lm="embedded/8"))
+        resolved(RunConfig(optimizer="none", no_ir=True, lm="embedded/8"))
     with pytest.raises(UsageError, match="--proposer typed: the embedded LM chooses no lines"):
         resolved(config(proposer="typed", lm="embedded/8"))
     with pytest.raises(UsageError, match="--batch-n: `--proposer typed` asks for one line at a time"):

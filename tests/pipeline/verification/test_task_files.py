@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import codegen, verify
+from pipeline import optimize, verify
 from pipeline.base.errors import Exit, UsageError, run_command
 from pipeline.verification import limits
 from pipeline.verification.task_files import find, load_task_named, load_tasks
@@ -58,7 +58,7 @@ def test_a_global_that_can_not_be_run_is_reported(code: str, tmp_path: Path, cap
 def test_a_reference_that_hangs_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """By its line, its place in the file, and the sizes: another one may do."""
     path = written(tmp_path, TASK.replace("""["input_data""", """["while True: pass\\ninput_data"""))
-    assert run_command(codegen.NAME, codegen.main, [path, "-"]) == 2
+    assert run_command(optimize.NAME, optimize.main, [path, "-"]) == 2
     err = capfd.readouterr().err
     assert f"{path}:4: outputs[0].data_transform[0]: its code took longer" in err
     assert "was killed at M=5; " in err
@@ -95,10 +95,10 @@ def test_an_author_s_code_runs_in_another_process(
     log = tmp_path / "log"
     code = f"import os, pathlib; print('seen'); pathlib.Path({str(log)!r}).open('a').write(f'{{os.getpid()}}\\n')"
     path = written(tmp_path, f"{TASK}impl: |\n  {RIGHT.replace(chr(10), chr(10) + '  ')}\nglobal: |\n  {code}\n")
-    assert run_command(verify.NAME, verify.main, [path, "--explain"]) == 0
-    assert run_command(codegen.NAME, codegen.main, [path]) == 0
+    script = tmp_path / "test_it.py"
+    assert run_command(verify.NAME, verify.main, [path, "--explain", "--pytest", str(script)]) == 0
     load_tasks([path])
-    assert capfd.readouterr().out.count("print('seen')") == 2, "in the script, as code and in the task's text"
+    assert script.read_text().count("print('seen')") == 2, "as code and in the task's text"
     processes = log.read_text().split()
     assert len(processes) >= 4
     assert str(os.getpid()) not in processes
