@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from pipeline.verification.task_files import load_one_with_warnings
 
 if TYPE_CHECKING:
     from pipeline.actions.price_program import Subject
+    from step_runtime.base.errors import Diagnostic
 
 NAME = "pipeline.cost"
 EPILOG = """\
@@ -87,7 +89,7 @@ def _all_checked(subjects: "Sequence[Subject]") -> bool:
     return not any(isinstance(subject.priced, tuple) for subject in subjects)
 
 
-def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions, doubts: Sequence[str]) -> None:
+def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions, doubts: "Sequence[Diagnostic]") -> None:
     from pipeline.charts.dataflow import draw_cost
     from pipeline.cli.cost_tables import comparison_table, cost_json, cost_table
 
@@ -96,7 +98,8 @@ def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions, doubts
         draw_cost(priced[0][1], Path(options.svg))
     if options.as_json:
         found = [cost_json(each, name, chip) for name, each in priced]
-        print(json_text(NAME, ({"programs": found} if options.compare else found[0]) | {"warnings": doubts}))
+        warnings = [asdict(each) for each in doubts]
+        print(json_text(NAME, ({"programs": found} if options.compare else found[0]) | {"warnings": warnings}))
     else:
         print(comparison_table(priced) if options.compare else cost_table(priced[0][1], priced[0][0], chip))
 

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.choices import Figure
 from pipeline.base.errors import Exit, start
-from pipeline.base.files import write_text
-from pipeline.base.outputs import json_text
+from pipeline.base.files import new_file, write_text
+from pipeline.base.outputs import brief, json_text
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
@@ -34,7 +35,7 @@ class OptimizeOptions(Config):
     """The figure to minimize, and the place of the program."""
 
     objective: Figure = option("memory", "the figure to minimize; the other figures break ties")
-    output: str | None = output_option("where to write the program (default: stdout)", "FILE", None)
+    output: str | None = output_option("where to write the program (default: stdout)", "FILE", new_file)
     as_json: Json = False
 
 
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.output is not None:
         write_text(Path(options.output), found.best.text)
     if options.as_json:
-        print(json_text(NAME, as_json(found) | {"warnings": [*doubts, *found.findings]}))
+        warnings = [asdict(each) for each in (*doubts, *found.findings)]
+        print(json_text(NAME, as_json(found) | {"warnings": warnings}))
     else:
         print(_report(found), end="\n\n", file=sys.stderr if options.output is None else sys.stdout)
         if options.output is None:
@@ -88,7 +90,7 @@ def _report(found: "Optimized") -> str:
     steps = ", ".join(found.best.rewrites) or "none; no cheaper program was found"
     refused = f"; verification refused {found.refused} that were cheaper" if found.refused else ""
     left = [f"folds by {name} are neither merged nor split: {reason}" for name, reason in found.left.items()]
-    warned = [f"warning: {finding}" for finding in found.findings]
+    warned = [f"warning: {brief(finding)}" for finding in found.findings]
     lines = [f"rewrites: {steps}", f"priced {counted(found.programs, 'program')}{refused}", *left, *warned]
     return "\n".join([*aligned(rows, right={1, 2}), *lines])
 

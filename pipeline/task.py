@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.base.errors import Exit, print_message, require, start
-from pipeline.base.files import write_text
+from pipeline.base.files import new_file, write_text
 from pipeline.base.settings import Config, option
 from pipeline.base.text import counted
 from pipeline.cli.options import Parser, output_option
@@ -30,7 +30,7 @@ class TaskOptions(Config):
     """The module, and where its task goes."""
 
     module: str = option(..., "a file of Python code and a function in it", "MODULE.py:NAME", positional=True)
-    output: str | None = output_option("where to write the task (default: stdout)", "FILE", None)
+    output: str | None = output_option("where to write the task (default: stdout)", "FILE", new_file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,6 +17,11 @@ from pipeline.base.choices import SELECTIONS, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
+<<<<<<< HEAD
+=======
+from pipeline.base.languages import step_only
+from pipeline.base.outputs import warnings_json
+>>>>>>> 922f5238 (Warnings have one form in all JSON; found programs shadow no builtin; codegen, optimize and task leave existing files; progress of cost and optimize)
 from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
@@ -194,8 +199,7 @@ def as_json(result: JobResult, plan: Request | Resumed) -> dict[str, Any]:
     """The result for machines, with advice on each unsolved task and the warnings about tasks."""
     doubts = (plan.request if isinstance(plan, Resumed) else plan).doubts
     advice = {name: advice.to_dict() for name, advice in _advice(result).items()}
-    warnings = {name: list(found) for name, found in doubts.items() if found}
-    return summary.as_json(result) | {"advice": advice, "warnings": warnings}
+    return summary.as_json(result) | {"advice": advice, "warnings": warnings_json(doubts)}
 
 
 def print_summary(result: JobResult) -> None:

@@ -16,6 +16,7 @@ from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.domain import examples, language_domain
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
+from pipeline.base.outputs import warnings_json
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
@@ -29,6 +30,7 @@ from pipeline.verification.claims import Claim
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
 from pipeline.verification.task_files import load_with_warnings
+from step_runtime.base.errors import Diagnostic
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Evaluation:
     run_id: str | None
     refused: Sequence[Claim] = ()
     language: str | None = None
-    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    doubts: Mapping[str, Sequence[Diagnostic]] = field(default_factory=dict)
 
 
 def evaluate_program(
@@ -150,7 +152,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "lm": evaluation.lm,
         "run_id": evaluation.run_id,
         "refused": [refusal.to_dict() for refusal in evaluation.refused],
-        "warnings": {name: list(found) for name, found in evaluation.doubts.items() if found},
+        "warnings": warnings_json(evaluation.doubts),
     }
 
 

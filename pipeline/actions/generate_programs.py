@@ -29,7 +29,7 @@ from pipeline.synthesis.search_budget import SEVERAL
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import Diagnostic, TaskError
 
 MINUTES = 2.0
 """Of processor time for one task, unless another limit is given."""
@@ -41,7 +41,11 @@ WHOLE_SECONDS = 60.0
 """How long a task is searched as a whole, at most, before it is split."""
 CLEAN_SECONDS = 20.0
 """How long a task is searched for a program without findings, at most, where the one found has some."""
-UNSTRESSED = "stress-run: the command ended before the program ran on stress inputs; pipeline.verify runs it on them"
+UNSTRESSED = Diagnostic(
+    stage="stress",
+    code="stress-run",
+    message="the command ended before the program ran on stress inputs; pipeline.verify runs it on them",
+)
 """What is to be said of programs that are kept when a command is interrupted."""
 
 

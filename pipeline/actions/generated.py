@@ -14,12 +14,14 @@ from pipeline.actions.generate_programs import Generation, Result
 from pipeline.actions.solutions import write_solution
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.languages import DEFAULT
+from pipeline.base.outputs import brief, warnings_json
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.reporting.failures import MAX_FAILURES, summarize
 from pipeline.running.plan import RERUN
+from step_runtime.base.errors import Diagnostic
 from step_runtime.cost.front import TRADED
 from step_runtime.tasks.task import Task as StepTask
 
@@ -65,11 +67,11 @@ def generate(
     proposer: str,
     files: Files,
     texts: Mapping[str, str],
-    doubts: Mapping[str, Sequence[str]],
+    doubts: Mapping[str, Sequence[Diagnostic]],
 ) -> Generated:
     """Solves the tasks, and writes the programs to each task's files.
 
-    Comments in the task files' `texts` are kept; `doubts` are warnings about the tasks themselves, lines by task.
+    Comments in the task files' `texts` are kept; `doubts` are warnings about the tasks themselves.
 
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.
@@ -89,12 +91,12 @@ def generate(
         "solved": solved,
         "unsolved": [name for name in run.results if name not in solved],
         "tasks": {task.name: _as_json(task, run, files[task.name]) for task in run.tasks},
-        "warnings": {name: lines for name, lines in warnings.items() if lines},
+        "warnings": warnings_json(warnings),
         "seconds": round(time.monotonic() - start, 3),
         **(_asked(run) if run.lm is not None else {}),
     }
     texts_ = ["\n".join(_lines(task, run, files[task.name])) for task in run.tasks]
-    doubtful = [line for lines in doubts.values() for line in lines]
+    doubtful = [f"{name}: warning: {brief(each)}" for name, found in doubts.items() for each in found]
     text = "\n\n".join([*texts_, *(["\n".join(doubtful)] if doubtful else [])])
     message = f"{run.message}; verified programs are kept, see above" if run.stopped else ""
     if run.stopped in ("interrupted", "failed"):
@@ -153,7 +155,7 @@ def _lines(task: Task, run: Generation, files: Sequence[Path]) -> Iterator[str]:
         yield from (f"  {line}" for line in [shown(file) for file in files] or solution.impl.strip().splitlines())
         if solution.figures:
             yield f"  cost: {', '.join(f'{each} {exact_number(solution.figures[each])}' for each in TRADED)}"
-        yield from (f"  warning: {finding}" for finding in solution.findings)
+        yield from (f"  warning: {brief(finding)}" for finding in solution.findings)
         return
     yield f"{name}: no verified program"
     failures = summarize(result.attempts, run.lm.language if run.lm else None)

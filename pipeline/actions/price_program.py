@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import UsageError, print_message
+from pipeline.base.text import counted
 from pipeline.cli.cost_tables import aligned, cost_json
 from pipeline.cli.program_arguments import Item
 from pipeline.verification.limits import verification_pool
@@ -75,10 +76,11 @@ def price_programs(
     Raises:
         UsageError: The task's code fails, or the task has no such sizes.
     """
-    with pricing(task, chip) as workers:
+    with pricing(task, chip, "pipeline.cost") as workers:
         return [Subject(name, text, workers.price(text, changes)) for name, text in programs]
 
 
+_OPTIMIZE = "pipeline.optimize"
 _PRICED, _TRIED = 200, 8
 """Programs that are priced at most, and cheaper ones that are verified before the given one is kept."""
 
@@ -91,7 +93,7 @@ class Optimized(NamedTuple):
         best: The cheapest verified program.
         refused: Cheaper programs that verification, under stress too, did not accept.
         left: By function, why its folds were neither merged nor split.
-        findings: What `pipeline.verify` warns of in the program found, a line each.
+        findings: What `pipeline.verify` warns of in the program found.
     """
 
     given: Variant
@@ -99,7 +101,7 @@ class Optimized(NamedTuple):
     programs: int
     refused: int
     left: Mapping[str, str] = MappingProxyType({})
-    findings: tuple[str, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
 
 
 def optimize(task: Task, text: str, objective: Figure) -> Optimized | Verdict:
@@ -114,13 +116,16 @@ def optimize(task: Task, text: str, objective: Figure) -> Optimized | Verdict:
             own = metric.verdict(task, text)
             if not own.passed:
                 return own
-        with pricing(task, DEFAULT_CHIP) as workers:
+        with pricing(task, DEFAULT_CHIP, _OPTIMIZE) as workers:
             found = workers.explored(text, objective, _PRICED)
         if not isinstance(found, Explored):
             raise UsageError(found[0].render(text, task.name))
         given = next(variant for variant in found.variants if not variant.rewrites)
         better, accepts = found.variants[: found.variants.index(given)], metric.replaces(task, text)
         best, refused = given, 0
+        if better:
+            priced = counted(len(found.variants), "program")
+            print_message(_OPTIMIZE, f"{priced} priced, {len(better)} of them cheaper; they are being verified")
         with task_errors(task.name):
             for variant in better[:_TRIED]:
                 if accepts(variant.text):

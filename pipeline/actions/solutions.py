@@ -17,7 +17,7 @@ from pipeline.languages.language import Task as AnyTask
 from pipeline.rewriting.simplification import annotated, simplified
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import Pricing
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import Diagnostic, TaskError
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.front import figures_key
 from step_runtime.rewriting.optimizing import Explored
@@ -43,7 +43,7 @@ class Solution:
     """A verified program.
 
     `draft` is what was found, `impl` what became of it; `figures` are what that costs on the default chip, if it was
-    priced, and `findings` what `pipeline.verify` warns of in it, a line each.
+    priced, and `findings` what `pipeline.verify` warns of in it.
     """
 
     impl: str
@@ -52,7 +52,7 @@ class Solution:
     detail: str
     rewrites: tuple[str, ...] = ()
     figures: Mapping[Figure, float] = field(default_factory=dict)
-    findings: tuple[str, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
 
 
 class Solutions:

@@ -51,6 +51,17 @@ def writable_file(text: str) -> str:
     return text
 
 
+def new_file(text: str) -> str:
+    """Checks the path of a file to write that does not exist.
+
+    Raises:
+        ValueError: It exists, or can't be written.
+    """
+    if Path(writable_file(text)).exists():
+        raise ValueError(f"{text} exists; name another file, or remove it")
+    return text
+
+
 def picture(text: str) -> str:
     """Checks the path of a picture to write.
 

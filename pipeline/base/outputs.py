@@ -12,11 +12,13 @@ Fields may be added within a version; a field that is removed, renamed or change
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from step_runtime.base.errors import Diagnostic
 from step_runtime.verification.verdict import Verdict
 
 SCHEMA: Literal[2] = 2
@@ -40,6 +42,16 @@ class Output(Part):
         return json.dumps(self.model_dump(mode="json", by_alias=True))
 
 
+def brief(warning: Diagnostic) -> str:
+    """A warning as one line, with its first detail."""
+    return f"{warning.code}: {', '.join([warning.message, *warning.details[:1]])}"
+
+
+def warnings_json(found: Mapping[str, Sequence[Diagnostic]]) -> dict[str, list[dict[str, Any]]]:
+    """Warnings by task, as JSON, of the tasks that have some."""
+    return {name: list(map(asdict, some)) for name, some in found.items() if some}
+
+
 class _Open(Output):
     """An object with further fields beside those given."""
 
@@ -51,7 +63,7 @@ class _Solving(_Open):
 
     solved: tuple[str, ...]
     unsolved: tuple[str, ...]
-    warnings: Mapping[str, tuple[str, ...]] = Field(
+    warnings: Mapping[str, tuple[Diagnostic, ...]] = Field(
         default_factory=dict, description="Warnings about the tasks and the programs offered, by task."
     )
 
@@ -177,7 +189,7 @@ class CostOutput(_Open):
     """The result of `pipeline.cost` for one program; with `--compare`, `programs` has a result for each."""
 
     command: Literal["cost"] = "cost"
-    warnings: tuple[str, ...] = Field((), description="Warnings about the task.")
+    warnings: tuple[Diagnostic, ...] = Field((), description="Warnings about the task.")
 
 
 OUTPUTS: Mapping[str, type[BaseModel]] = {

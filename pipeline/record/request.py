@@ -17,7 +17,7 @@ from pipeline.base.languages import DEFAULT
 from pipeline.base.text import unique
 from pipeline.languages import registry
 from pipeline.languages.language import Task
-from step_runtime.base.errors import TaskError, describe_error
+from step_runtime.base.errors import Diagnostic, TaskError, describe_error
 from step_runtime.base.mistakes import first_mistake
 from step_runtime.tasks.task import Task as StepTask
 
@@ -46,7 +46,7 @@ class Request:
     tasks: Sequence[Task]
     validation: Sequence[Task] = ()
     experience: Experience | None = None
-    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    doubts: Mapping[str, Sequence[Diagnostic]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The content of `request.json`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Sequence
@@ -38,8 +39,8 @@ class _Writer:
     def __init__(self, program: Program, scope: Scope) -> None:
         self._program = program
         self._types = infer_types(program, scope)[0]
-        self._taken = {*scope.inputs, *scope.fns, *scope.dims, *scope.lists, *keyword.kwlist, "step", "zip", "range"}
-        self._taken |= {f"{name}_value" for name in scope.dims} | {"enumerate", "len", "list", "tuple", "reversed"}
+        self._taken = {*scope.inputs, *scope.fns, *scope.dims, *scope.lists, *keyword.kwlist, "step"}
+        self._taken |= {f"{name}_value" for name in scope.dims}
         self._texts: dict[StreamId, str] = dict(enumerate(program.inputs))
         self._stems: dict[StreamId, str] = dict(enumerate(program.inputs))
         self._consumers = program.consumers()
@@ -109,8 +110,9 @@ class _Writer:
         return f"{'_'.join(self._stems[stream] for stream in node.inputs)[:_LONGEST_NAME]}_zipped"
 
     def _free(self, stem: str) -> str:
-        """A name not taken yet; numbered from 2 on."""
+        """A name not taken yet, nor one of Python's own; numbered from 2 on."""
         stem = stem if stem.isidentifier() else f"s_{stem}"
+        stem = f"{stem}_" if hasattr(builtins, stem) else stem
         number, name = 1, stem
         while name in self._taken:
             number += 1

@@ -292,12 +292,17 @@ def _described(request: Request, source: str, text: str, verdict: Verdict, table
 
 def _with_doubts(request: Request, found: Verdict, doubts: Sequence[TaskWarning]) -> Verdict:
     """The verdict with what is doubtful about its task, first."""
-    from step_runtime.base.errors import Span
     from step_runtime.verification.doubts import UNSTRESSED
 
     kept = [each for each in doubts if request.stress or each.code != UNSTRESSED]
-    own = [Diagnostic("task", e.code, e.message, Span(e.line, 1, e.line, 1) if e.line else None) for e in kept]
-    return found.model_copy(update={"warnings": (*own, *found.warnings)}) if own else found
+    return found.model_copy(update={"warnings": (*map(_doubt, kept), *found.warnings)}) if kept else found
+
+
+def _doubt(warning: TaskWarning) -> Diagnostic:
+    from step_runtime.base.errors import Span
+
+    line = warning.line
+    return Diagnostic("task", warning.code, warning.message, Span(line, 1, line, 1) if line else None)
 
 
 def _stressed(verifier: Verifier, text: str) -> Sequence[Diagnostic]:
@@ -383,7 +388,7 @@ def scopes(task: str, statement: str) -> tuple[Scope, ...]:
     return tuple(scope.without_code() for scope in _verifier(task, statement, "float64", None).scopes)
 
 
-def try_task(path: str) -> list[str]:
+def try_task(path: str) -> list[Diagnostic]:
     """Runs a task file's own code, and gives the warnings.
 
     Raises:
@@ -400,12 +405,7 @@ def try_task(path: str) -> list[str]:
             _end_if_out_of_memory(error)
             raise
     messages = [each.message for each in caught if issubclass(each.category, UserWarning)]
-    return [
-        f"{path}:{each.line}: warning: {each.code}: {each.message}"
-        if isinstance(each, TaskWarning)
-        else f"{path}: warning: {each}"
-        for each in messages
-    ]
+    return [_doubt(each if isinstance(each, TaskWarning) else TaskWarning("python", str(each))) for each in messages]
 
 
 def _load(path: str, about: str) -> Task:

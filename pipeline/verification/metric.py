@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -21,6 +22,7 @@ from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.pool import WorkerLost
+from step_runtime.base.errors import Diagnostic
 from step_runtime.verification.verdict import Verdict
 
 MAX_VERDICTS = 10_000
@@ -78,16 +80,14 @@ class Metric:
         """
         return self._judged(self._request(task, text))[0]
 
-    def findings(self, task: Task, text: str) -> tuple[str, ...]:
-        """The warnings of `pipeline.verify` about a passing program, a line each: failures on stress inputs.
+    def findings(self, task: Task, text: str) -> tuple[Diagnostic, ...]:
+        """The warnings of `pipeline.verify` about a passing program: failures on stress inputs.
 
         Raises:
             TaskError: The task cannot be used.
         """
         verdict, _ = self._judged(self._request(task, text, stress=True))
-        if not verdict.passed:
-            return tuple(f"stress-run: {finding.message}" for finding in verdict.diagnostics[:1])
-        return tuple(": ".join([w.code, ", ".join([w.message, *w.details[:1]])]) for w in verdict.warnings)
+        return verdict.warnings if verdict.passed else (replace(verdict.diagnostics[0], code="stress-run"),)
 
     def replaces(self, task: Task, draft: str) -> Callable[[str], bool]:
         """Whether a text may stand in the place of a program that passes: it passes all that the program passed.
@@ -96,7 +96,7 @@ class Metric:
         """
 
         def troubles(text: str) -> set[tuple[str, ...]]:
-            return {tuple(finding.split(" ")[:3]) for finding in self.findings(task, text)}
+            return {(found.code, *found.message.split(" ")[:2]) for found in self.findings(task, text)}
 
         return lambda text: self.verdict(task, text).passed and (text == draft or troubles(text) <= troubles(draft))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from contextlib import contextmanager
 from typing import Any
 
+from pipeline.base.errors import print_message
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.task_files import task_errors
 from step_runtime.base.errors import Diagnostic
@@ -23,14 +25,19 @@ _LOG = logging.getLogger(__name__)
 
 SECONDS = 60.0
 """Wall clock limit of one call, which may price hundreds of programs."""
+_BETWEEN = 10.0
+"""Seconds between two lines of progress."""
 
 
 class Pricing:
-    """Prices a task's programs on a chip, in worker processes, where the task's code runs."""
+    """Prices a task's programs on a chip, in worker processes, where the task's code runs.
 
-    def __init__(self, task: Task, chip: Chip, workers: Executor) -> None:
+    With a `name`, a command's, it says on stderr what takes long.
+    """
+
+    def __init__(self, task: Task, chip: Chip, workers: Executor, name: str = "") -> None:
         self._call = (task.name, task.statement, chip)
-        self._workers = workers
+        self._workers, self._name = workers, name
 
     def price(self, text: str, changes: Mapping[str, int] | None = None) -> Priced | tuple[Diagnostic, ...]:
         """A program's cost at the task's first set of sizes with some changed, or why it has none."""
@@ -46,15 +53,20 @@ class Pricing:
         return found
 
     def _result(self, function: Callable[..., Any], *args: object) -> Any:
+        start = time.monotonic()
         with task_errors(self._call[0]):
-            return self._workers.submit(function, *self._call, *args).result()
+            future = self._workers.submit(function, *self._call, *args)
+            while wait([future], timeout=_BETWEEN if self._name else None).not_done:
+                spent = time.monotonic() - start
+                print_message(self._name, f"{self._call[0]}: programs are being priced, {spent:.0f} s so far")
+            return future.result()
 
 
 @contextmanager
-def pricing(task: Task, chip: Chip) -> Iterator[Pricing]:
-    """Prices programs of a task in a process of its own."""
+def pricing(task: Task, chip: Chip, name: str) -> Iterator[Pricing]:
+    """Prices programs of a task in a process of its own, for a command of a name."""
     with verification_pool(1, seconds=SECONDS) as workers:
-        yield Pricing(task, chip, workers)
+        yield Pricing(task, chip, workers, name)
 
 
 AnswerCost = Callable[[Any, Mapping[str, Any]], float | None]

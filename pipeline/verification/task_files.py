@@ -29,6 +29,7 @@ from pipeline.languages import registry
 from pipeline.verification.pool import cores
 
 if TYPE_CHECKING:
+    from step_runtime.base.errors import Diagnostic
     from step_runtime.tasks.scope import Scope
     from step_runtime.tasks.task import Task
 
@@ -49,12 +50,12 @@ def load_tasks(patterns: Sequence[str] | None = None, language: str | None = Non
 
 def load_with_warnings(
     patterns: Sequence[str] | None = None, language: str | None = None
-) -> tuple[list[Any], dict[str, list[str]]]:
+) -> tuple[list[Any], dict[str, list[Diagnostic]]]:
     """As `load_tasks`, and the warnings about each task, by its name, which are shown as Python shows warnings, too."""
     paths = find_all(patterns, language)
     named = _names(paths, [Path(pattern).absolute() for pattern in patterns or () if _exists(pattern)])
     tasks: dict[str, Any] = {}
-    doubts: dict[str, list[str]] = {}
+    doubts: dict[str, list[Diagnostic]] = {}
     for path, (task, found) in zip(paths, _load(named, language), strict=True):
         if task.name in tasks:
             hint = "rename one of the files, or name a folder above both: a task's name is then its path below it"
@@ -96,7 +97,7 @@ def load_task_named(name: str, language: str | None = None) -> Any:
     return load_one_with_warnings(name, language)[0]
 
 
-def load_one_with_warnings(name: str, language: str | None = None) -> tuple[Any, list[str]]:
+def load_one_with_warnings(name: str, language: str | None = None) -> tuple[Any, list[Diagnostic]]:
     """As `load_task_named`, and the warnings about the task, which are shown as Python shows warnings, too.
 
     Raises:
@@ -123,7 +124,7 @@ def read_in(language: str, path: Path, name: str | None = None) -> Any:
         raise UsageError(str(error)) from None
 
 
-def _load(names: Mapping[Path, str], language: str | None) -> list[tuple[Any, list[str]]]:
+def _load(names: Mapping[Path, str], language: str | None) -> list[tuple[Any, list[Diagnostic]]]:
     """Reads task files under these names; those of the default language are tried, and the warnings about them shown.
 
     Raises:
@@ -137,7 +138,7 @@ def _load(names: Mapping[Path, str], language: str | None) -> list[tuple[Any, li
     return [tasks[path] for path in names]
 
 
-def _tried(names: Mapping[Path, str]) -> tuple[dict[Path, tuple[Task, list[str]]], dict[Path, str]]:
+def _tried(names: Mapping[Path, str]) -> tuple[dict[Path, tuple[Task, list[Diagnostic]]], dict[Path, str]]:
     """Reads task files, and tries their code in worker processes, which start meanwhile; as `_all_of`."""
     from pipeline.verification.limits import remember_folder, verification_pool
 
@@ -145,15 +146,16 @@ def _tried(names: Mapping[Path, str]) -> tuple[dict[Path, tuple[Task, list[str]]
         from pipeline.verification.judge import try_task
         from step_runtime.tasks.reader import read_task
 
-        def started(path: Path) -> tuple[Task, Future[list[str]]]:
+        def started(path: Path) -> tuple[Task, Future[list[Diagnostic]]]:
             task = read_task(path, names[path])
             remember_folder(task.name, task.statement, path.parent)
             return task, workers.submit(try_task, str(path))
 
         tried, unread = _all_of(started, names)
         doubts, failed = _all_of(lambda path: _survived(path, tried[path][1]), [*tried])
-        for warning in (warning for found in doubts.values() for warning in found):
-            warnings.warn(warning, stacklevel=5)
+        for path, warning in ((path, warning) for path, found in doubts.items() for warning in found):
+            place = f"{path}:{warning.span.line}" if warning.span else path
+            warnings.warn(f"{place}: warning: {warning.code}: {warning.message}", stacklevel=5)
     return {path: (tried[path][0], doubts[path]) for path in doubts}, {**unread, **failed}
 
 
@@ -173,7 +175,7 @@ def _all_of(read: Callable[[Path], _T], paths: Iterable[Path]) -> tuple[dict[Pat
     return found, wrong
 
 
-def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
+def _survived(path: Path, tried: Future[list[Diagnostic]]) -> list[Diagnostic]:
     """What came of a file's code; raises `UsageError` if it cost its worker."""
     from pipeline.verification.limits import lost_at_message
     from pipeline.verification.pool import WorkerLost

@@ -93,6 +93,6 @@ def test_what_is_to_be_warned_of_is_in_the_report_and_in_json(
     assert "warning: stress-overflow: output S0" in capsys.readouterr().err
     assert run(str(task), str(program), "--json") == 0
     of_task, of_program = json.loads(capsys.readouterr().out)["warnings"]
-    assert "fixed-dim" in of_task and of_program.startswith("stress-overflow: output S0")
+    assert (of_task["code"], of_program["code"]) == ("fixed-dim", "stress-overflow")
     assert run_command(cost.NAME, cost.main, [str(task), str(program), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["warnings"] == [of_task]

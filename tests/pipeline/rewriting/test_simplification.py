@@ -1,5 +1,7 @@
 """A simplified program passes, is never longer, and is the text itself where nothing is better; it can be read."""
 
+import builtins
+import re
 from collections import Counter
 from itertools import pairwise
 
@@ -117,6 +119,7 @@ def test_it_is_the_same_program(name: str) -> None:
     one, other = (Counter(print_primitive(node.op) for node in program.nodes) for program, _ in programs)
     assert one == other
     assert verify(given, written).passed
+    assert not {*re.findall(r"^(\w+) = ", written, re.MULTILINE)} & {*dir(builtins)}
     lines = written.splitlines()
     assert all("  # " in line or above.startswith("# ") for above, line in pairwise(["", *lines]) if " = " in line)
     assert not any("  # " in line and len(line) > 120 for line in lines)

@@ -13,7 +13,7 @@ from tests.support.scripted_runs import RIGHT, TASK, tasks
 
 def test_a_program_is_priced_with_the_tasks_own_functions() -> None:
     """One operation an element."""
-    with pricing(tasks()[0], DEFAULT_CHIP) as workers:
+    with pricing(tasks()[0], DEFAULT_CHIP, "") as workers:
         found = workers.price(RIGHT, {"M": 10})
         assert not isinstance(found, tuple)
         assert found.cost.operations == 10
@@ -26,7 +26,7 @@ def test_a_program_is_priced_with_the_tasks_own_functions() -> None:
 def test_code_that_fails_is_one_message(code: str, quoted: str) -> None:
     """Even if it ends the process."""
     task = loads_task(TASK.replace("return [input[0] * 2]", code), "broken")
-    with pricing(task, DEFAULT_CHIP) as workers, pytest.raises(UsageError, match=quoted):
+    with pricing(task, DEFAULT_CHIP, "") as workers, pytest.raises(UsageError, match=quoted):
         workers.price(RIGHT)
 
 
