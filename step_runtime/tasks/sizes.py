@@ -21,7 +21,7 @@ from itertools import combinations, permutations
 from math import gcd
 from operator import add, mul
 from random import Random
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from step_runtime.tasks.task import Task
 
@@ -51,12 +51,42 @@ class _Kept:
     apart: bool = False
 
 
+class _Common(NamedTuple):
+    """What two dims have in common in all own sets: equality, order, a divisor; the ratio, or that of the other way."""
+
+    pairs: list[tuple[int, int]]
+    equal: bool
+    unequal: bool
+    at_most: bool
+    multiple: bool
+    ratio: int | None
+    inverse: bool
+
+    @classmethod
+    def of(cls, own: list[tuple[int, int]]) -> _Common:
+        multiple = all(a % b == 0 for a, b in own)
+        ratios, inverse = {a // b for a, b in own}, {b // a for a, b in own}
+        return cls(
+            own,
+            equal=len(own) > 1 and all(a == b for a, b in own),
+            unequal=all(a != b for a, b in own),
+            at_most=all(a <= b for a, b in own),
+            multiple=multiple,
+            ratio=own[0][0] // own[0][1] if multiple and len(ratios) == 1 else None,
+            inverse=all(b % a == 0 for a, b in own) and len(inverse) == 1,
+        )
+
+
 class _Sets:
     """The relations of a task's own sets, in the dims named, and new sets that keep them."""
 
     def __init__(self, task: Task, names: Sequence[str]) -> None:
         self.own, self.names = task.size_sets(), names
-        self.lined = {pair for pair in permutations(names, 2) if _on_a_line(self._pairs(*pair))}
+        self._common = {
+            (one, other): _Common.of([(sizes[one], sizes[other]) for sizes in self.own])
+            for one, other in permutations(names, 2)
+        }
+        self.lined = {pair for pair, common in self._common.items() if _on_a_line(common.pairs)}
         self._triples = [
             (x, y, z, operation)
             for x in names
@@ -69,9 +99,9 @@ class _Sets:
         """The largest divisor of all own sizes of a dim."""
         return gcd(*(sizes[name] for sizes in self.own))
 
-    def first(self, choices: Mapping[str, Sequence[int]], kept: _Kept) -> SizeSet | None:
-        """The first set of these sizes that fits; None if there is none, or finding it takes too long."""
-        left = _STEPS
+    def first(self, choices: Mapping[str, Sequence[int]], kept: _Kept, steps: int = _STEPS) -> SizeSet | None:
+        """The first set of these sizes that fits; None if there is none, or finding it takes more steps."""
+        left = steps
 
         def extended(chosen: SizeSet) -> SizeSet | None:
             nonlocal left
@@ -89,9 +119,6 @@ class _Sets:
 
         return extended({})
 
-    def _pairs(self, one: str, other: str) -> list[tuple[int, int]]:
-        return [(sizes[one], sizes[other]) for sizes in self.own]
-
     def _fits(self, now: SizeSet, name: str, kept: _Kept) -> bool:
         others = (each for each in now if each != name)
         pairs = (pair for each in others for pair in permutations((each, name)))
@@ -103,23 +130,18 @@ class _Sets:
 
     def _keeps(self, one: str, other: str, now: SizeSet, kept: _Kept) -> bool:
         """Whether two sizes keep what those of all own sets have in common."""
-        own, x, y = self._pairs(one, other), now[one], now[other]
-        if kept.equal and len(own) > 1 and all(a == b for a, b in own):
+        own, x, y = self._common[one, other], now[one], now[other]
+        if kept.equal and own.equal:
             return x == y
         if not kept.order:
             return x != y
-        if all(a <= b for a, b in own) and x > y:
+        if (own.at_most and x > y) or (kept.apart and x == y and own.unequal) or (own.multiple and x % y):
             return False
-        if kept.apart and x == y and all(a != b for a, b in own):
-            return False
-        if all(a % b == 0 for a, b in own):
-            if x % y:
-                return False
-            if kept.ratios and len({a // b for a, b in own}) == 1:
-                return x // y == own[0][0] // own[0][1]
-        if kept.ratios and all(b % a == 0 for a, b in own) and len({b // a for a, b in own}) == 1:
+        if kept.ratios and own.ratio is not None:
+            return x // y == own.ratio
+        if kept.ratios and own.inverse:
             return True
-        return not kept.apart or (one, other) not in self.lined or not _on_a_line([*own, (x, y)])
+        return not kept.apart or (one, other) not in self.lined or not _on_a_line([*own.pairs, (x, y)])
 
 
 def _on_a_line(points: Sequence[tuple[int, int]]) -> bool:
@@ -216,7 +238,8 @@ def step(task: Task, name: str) -> int:
 
 def completed(task: Task, given: Mapping[str, int]) -> SizeSet | None:
     """A set with given sizes of some dims, and small ones of the others; None where they break a common relation."""
-    sets = _Sets(task, varying(task))
+    # The given ones first: what they rule out is not tried with all sizes of the others.
+    sets = _Sets(task, sorted(varying(task), key=lambda name: name not in given))
     own = sorted({sizes[name] for sizes in sets.own for name in sets.names})
     # What sums, products, order and divisors may ask for.
     near = {new for t in given.values() for o in own for new in (t, t + o, t - o, t * o, t // o, -(-t // o) * o)}
@@ -224,5 +247,5 @@ def completed(task: Task, given: Mapping[str, int]) -> SizeSet | None:
     for name in sets.names:
         least, kept = step(task, name), [sizes[name] for sizes in sets.own]
         found = [given[name]] if name in given else [*kept, *sorted(near | {least * n for n in range(1, _CHOICES)})]
-        choices[name] = [size for size in found if size > 0 and size % least == 0]
-    return sets.first(choices, _Kept())
+        choices[name] = [size for size in dict.fromkeys(found) if size > 0 and size % least == 0]
+    return sets.first(choices, _Kept(), _STEPS // 5)

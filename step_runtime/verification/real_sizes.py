@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,6 +18,9 @@ from step_runtime.verification.compare import mismatch
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import NodeError
 from step_runtime.verification.stress import Case, run_case, single, tolerated
+
+_MOST_NUMBERS = 2**10
+"""How many times as many numbers the streams of a program may carry here."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ def errors_at(
         TaskInstance(task, {**own, **changes}, dtype=dtype, before_run=before_run)
         for dtype in (torch.float64, torch.float32)
     )
+    # Time and memory bound it: most of these numbers are views.
+    limits = replace(limits, numbers=_MOST_NUMBERS * limits.numbers)
     where, found = f"at {wide.place}, seed 0", list[SizeError]()
     cases = []
     for each in (wide, narrow):

@@ -62,6 +62,8 @@ _CHANGES = 32
 """Sets of sizes at which a program is tried because it changes there."""
 _MOST_NUMBERS = 2**20
 """Numbers that the streams of a program carry at large sizes; a 64th of that in the task's tensors."""
+_AT_LARGE = (0, 1, 2)
+"""Seeds at large sizes: of the three largest of 129 numbers, all are among the first 64 once in eight draws."""
 _COLLECTED = 2**19
 """Numbers of a task's tensors from which they are collected when they are dropped: instances are part of cycles."""
 _BEYOND = "these sizes are beyond the task's own; a program has to be right at all sizes at which the reference runs"
@@ -289,7 +291,7 @@ class Verifier:
         self.limits = replace(limits, seconds=min(1.0, limits.seconds), numbers=min(_MOST_NUMBERS, limits.numbers))
         try:
             for place, checked in zip(self._large, self._checked(source, self._large), strict=False):
-                found = checked.found[:1] or [*filter(None, [self._result([place], [checked], self._seeds[:1])])]
+                found = checked.found[:1] or [*filter(None, [self._result([place], [checked], _AT_LARGE)])]
                 if found and found[0].stage != "limits" and found[0].code not in UNKNOWN:
                     details = (*found[0].details, *([f"at {place.place}"] if checked.found else []), _BEYOND)
                     yield replace(found[0], stage="stress", code="stress-sizes", details=details)
