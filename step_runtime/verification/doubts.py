@@ -6,8 +6,6 @@ does not vary, dims that are equal or of one size, and folds of which one end do
 
 from __future__ import annotations
 
-import ast
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import prod
@@ -19,11 +17,10 @@ from torch.nn.functional import one_hot
 from step_runtime.base.errors import TaskCodeError, TaskWarning
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
-from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import Buffer, Element, Multihot, StreamType, components_of
 from step_runtime.execution.invocation import BeforeRun, Data, apply, element_layout, initial
 from step_runtime.execution.number_formats import element_type, exact, is_rounded, same_numbers
-from step_runtime.tasks.task import FnSpec, Task, TensorSpec, declared_shapes
+from step_runtime.tasks.task import Task, TensorSpec, declared_shapes
 from step_runtime.tasks.yaml_format import Location
 from step_runtime.verification.compare import close, matches
 from step_runtime.verification.instance import TaskInstance, instances
@@ -47,7 +44,6 @@ def doubts(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
     tried = [instance for instance in every if instance is least or _numbers(instance) <= _MANY]
     yield from _equal_dims(task, sets)
     yield from _fixed_dims(task, sets)
-    yield from _boolean_functions(task)
     yield from _function_trials(task, tried)
     yield from _assumptions(tried[0])
     yield from _unstressed(tried[0])
@@ -64,7 +60,7 @@ def doubts(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
                     " that gives NaN there passes"
                 )
                 yield TaskWarning("nan-output", message, ("outputs", index))
-    random = list(_random(task, tried, before_run))
+    random = list(_random(task, min(range(len(tried)), key=lambda at: sum(tried[at].sizes.values())), before_run))
     yield from random
     if not doubted and not random:
         yield from _unread(task, tried[0])
@@ -120,48 +116,23 @@ def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
             yield TaskWarning("unread-input", message, ("inputs", index))
 
 
-def _random(task: Task, tried: Sequence[TaskInstance], before_run: BeforeRun | None) -> Iterator[TaskWarning]:
-    """The references that use torch's generator and whose value depends on it, and those with others for one input."""
-    random = [instance for instance in tried if any(place[0] == "outputs" for place in instance.random)]
-    pairs = [_at_other_seeds(instance) for instance in random]
-    runs = _again(task, min(range(len(tried)), key=lambda index: sum(tried[index].sizes.values())), before_run)
-    for index, spec in enumerate(task.outputs):
-        elsewhere, first, *again = (run[index] for run in runs)
-        if not all(_agree(one[index], other[index]) for one, other in pairs):
-            message = f"reference of output {spec.name} uses random numbers, which no program can match"
-            yield TaskWarning("random-reference", message, ("outputs", index))
-        elif not all(all(map(same_numbers, first, other)) for other in again):
-            message = (
-                f"reference of output {spec.name} gives other values for the same inputs when it runs again, which no"
-                " program can match: it uses random numbers or the time, or keeps state between calls"
-            )
-            yield TaskWarning("random-reference", message, ("outputs", index))
-        elif not all(map(same_numbers, first, elsewhere)):
-            message = (
-                f"reference of output {spec.name} gives other values for the same inputs when `global` runs again:"
-                " draw random numbers by torch, whose seed is set before"
-            )
-            yield TaskWarning("random-reference", message, ("outputs", index))
-
-
-def _again(task: Task, index: int, before_run: BeforeRun | None) -> list[list[Data]]:
-    """The references for one input at a set of sizes: with one run of `global`, then with another, several times."""
+def _random(task: Task, index: int, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
+    """The references whose value changes when they, or `global`, run again on one input, at a set of sizes."""
     runs = []
-    for _ in range(2):
+    for seed, often in ((0, 1), (1, _RUNS - 1)):
         instance = TaskInstance(task, task.size_sets()[index], before_run=before_run)
         instance.sample_inputs(0)
-        runs.append(instance.reference())
-    for _ in range(_RUNS - 1 if _is_small(instance) else 1):
-        instance.sample_inputs(0)
-        runs.append(instance.reference())
-    return runs
-
-
-def _at_other_seeds(instance: TaskInstance) -> tuple[list[Data], list[Data]]:
-    instance.sample_inputs(0)
-    values = instance.reference()
-    instance.seed = 1
-    return values, instance.reference()
+        instance.seed = seed
+        runs += [instance.reference() for _ in range(often if _is_small(instance) else 1)]
+    for number, spec in enumerate(task.outputs):
+        first, *again = (run[number] for run in runs)
+        if not all(all(map(same_numbers, first, other)) for other in again):
+            message = (
+                f"reference of output {spec.name} gives other values for the same inputs when it, or `global`, runs"
+                " again, which no program can match: it uses random numbers or the time, or keeps state between calls."
+                " `global` may draw by torch, whose seed is set before"
+            )
+            yield TaskWarning("random-reference", message, ("outputs", number))
 
 
 def _equal_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
@@ -184,32 +155,19 @@ _OF_NUMBERS = (ValueError, ArithmeticError, AssertionError, torch.linalg.LinAlgE
 def _function_trials(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
     """Runs each function on elements of its declared types, at each set of sizes.
 
-    Gives those that may take other numbers than were tried, those that give other results for one element, and the
-    inputs that functions read by name.
-
     Raises:
         TaskCodeError: A function fails on all elements, or returns something other than it declares.
     """
     inputs = {spec.name for spec in task.inputs}
     for index, spec in enumerate(task.fns):
-        location, named = ("fns", index, "apply"), _named(spec)
-        doubt: TaskCodeError | None = None
-        random = False
+        location, named, found = ("fns", index, "apply"), set[str](), dict[str, str]()
         for instance in tried:
             instance.sample_inputs(0)
             with instance.reads() as read:
-                outcome = _outcome(instance, instance.fns[spec.func_name], location)
-            doubt = doubt or (outcome if isinstance(outcome, TaskCodeError) else None)
-            random = random or outcome is False
+                found = {**dict(_trial(instance, instance.fns[spec.func_name], location)), **found}
             named |= read
-        if doubt is not None:
-            yield TaskWarning("function-fails", str(doubt), location)
-        if random:
-            message = (
-                f"function {spec.func_name} gives other results for the same element when it runs again: it uses random"
-                " numbers or the time, or keeps state between calls; no verdict on a program that uses it is certain"
-            )
-            yield TaskWarning("random-function", message, location)
+        for code, message in found.items():
+            yield TaskWarning(code, message, location)
         for name in sorted(inputs & named):
             message = (
                 f"function {spec.func_name} reads input {name} by name, and so all of it at once: a program that"
@@ -218,8 +176,8 @@ def _function_trials(task: Task, tried: Sequence[TaskInstance]) -> Iterator[Task
             yield TaskWarning("input-by-name", message, location)
 
 
-def _outcome(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeError | bool:
-    """Why a function fails on elements of these numbers; whether it repeats its result once it succeeds.
+def _trial(instance: TaskInstance, fn: Fn, location: Location) -> Iterator[tuple[str, str]]:
+    """Codes and messages: what is doubtful on the first element on which a function succeeds, or why it fails on all.
 
     Raises:
         TaskCodeError: It fails on all of them, whatever their numbers.
@@ -233,18 +191,35 @@ def _outcome(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeErro
                 first, *again = (_call(fn, element, instance) for _ in range(_RUNS))
         except TaskCodeError as error:
             causes.append(error.__cause__ if isinstance(error.__cause__, TaskCodeError) else error)
-        else:
-            return all(all(map(same_numbers, first, other)) for other in again)
+            continue
+        kinds = zip(first, components_of(fn.output), strict=True)
+        if any(part.dtype == torch.bool and declared.format.kind == "float" for part, declared in kinds):
+            yield (
+                "bool-function",
+                (
+                    f"function {fn.label} returns a bool; it is converted to 0 or 1, which hardware may not do:"
+                    " write .to(input[0].dtype)"
+                ),
+            )
+        if not all(all(map(same_numbers, first, other)) for other in again):
+            yield (
+                "random-function",
+                (
+                    f"function {fn.label} gives other results for the same element when it runs again: it uses random"
+                    " numbers or the time, or keeps state between calls; no verdict on a program with it is certain"
+                ),
+            )
+        return
     where = f"at {instance.place}, on each element of its declared type that was tried: of random numbers, ones, zeros"
     of_code = [cause for cause in causes if not isinstance(cause.__cause__, _OF_NUMBERS)]
-    if len(of_code) < _ELEMENTS:
-        return TaskCodeError(f"{causes[0]}, {where}", location)
-    raise TaskCodeError(f"{instance.task.name}: {causes[0]}, {where}", location) from causes[0].__cause__
+    if len(of_code) == _ELEMENTS:
+        raise TaskCodeError(f"{instance.task.name}: {causes[0]}, {where}", location) from causes[0].__cause__
+    yield "function-fails", str(TaskCodeError(f"{causes[0]}, {where}", location))
 
 
 def _call(fn: Fn, element: list[Tensor], instance: TaskInstance) -> Data:
     state: list[Data] = [initial(fn, instance.sizes, instance.dtype)] if fn.stateful else []
-    return apply(fn, [*state, [part.clone() for part in element]], instance.sizes, instance.dtype)
+    return apply(fn, [*state, [part.clone() for part in element]], instance.sizes, None)
 
 
 def _sample(element: Element, instance: TaskInstance, number: int, generator: torch.Generator) -> Tensor:
@@ -257,25 +232,6 @@ def _sample(element: Element, instance: TaskInstance, number: int, generator: to
     uniform = torch.rand(shape, dtype=torch.float64, generator=generator)
     return (uniform if element.format.kind == "float" else uniform < 0.5).to(kind)
 
-
-def _named(spec: FnSpec) -> set[str]:
-    """The names at which a function's code reads `input_data`, whether or not its trials came there."""
-    tree = parse_python(textwrap.dedent(spec.apply))
-    return {
-        node.slice.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "input_data"
-        and isinstance(node.slice, ast.Constant)
-        and isinstance(node.slice.value, str)
-    }
-
-
-_BOOLEAN = frozenset(
-    {"gt", "lt", "ge", "le", "eq", "ne", "greater", "less", "greater_equal", "less_equal", "isnan", "isinf", "isfinite",
-     "logical_and", "logical_or", "logical_not", "isclose", "bool"}
-)  # fmt: skip
 
 UNSTRESSED = "unstressed-input"
 """The code of a warning that matters only where stress inputs do."""
@@ -375,44 +331,6 @@ def _fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarn
 def _all_dims(stream: StreamType) -> tuple[Dim, ...]:
     """The dims of a stream, and those of its Buffers."""
     return (*stream.shape, *(dim for element in components_of(stream.dtype) for dim in _buffered(element)))
-
-
-def _boolean_functions(task: Task) -> Iterator[TaskWarning]:
-    """The functions whose code returns a comparison where a number is declared."""
-    for index, (fn, (_, given)) in enumerate(zip(task.fns, task.fn_types, strict=True)):
-        numbers = any(part.format.kind == "float" for part in components_of(given))
-        if numbers and _returns_bool(fn.apply):
-            message = f"function {fn.func_name} returns a bool; it is converted to 0 or 1, which hardware may not do"
-            yield TaskWarning("bool-function", f"{message}: write .to(input[0].dtype)", ("fns", index, "apply"))
-
-
-def _returns_bool(code: str) -> bool:
-    tree = parse_python(textwrap.dedent(code))
-    assigned = {
-        target.id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
-    elements = [
-        part for value in returned for part in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
-    ]
-    return any(_is_bool(assigned.get(part.id, part) if isinstance(part, ast.Name) else part) for part in elements)
-
-
-def _is_bool(value: ast.expr) -> bool:
-    match value:
-        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
-            return True
-        case ast.Constant(value=bool()):
-            return True
-        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left):
-            return _is_bool(left)
-        case ast.Call(func=ast.Attribute(attr=name)):
-            return name in _BOOLEAN
-    return False
 
 
 def _unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:

@@ -92,8 +92,7 @@ class TaskInstance:
     """A task at one set of sizes, computing fp32 in one floating type.
 
     `place` has the sizes of the task's own dims, for messages. `before_run` is called before `global` and each
-    reference, with their place in the file and the sizes. `random` has the places of the references that used torch's
-    generator when they ran; `seed` is what it is set to before.
+    reference, with their place in the file and the sizes. `seed` is what torch's generator is set to before.
 
     Raises:
         TaskError: A dim has no size, or is not a positive int at these sizes; a tensor holds too many numbers, or a
@@ -113,7 +112,6 @@ class TaskInstance:
         self.dtype = dtype
         self.sizes = dict(sizes)
         self.place = format_sizes(self.own_sizes)
-        self.random: set[Location] = set()
         self.seed = 0
         self._before_run = before_run
         self._widen = snippets.widening(float64=dtype == torch.float64, formats=task.names_formats)
@@ -159,10 +157,8 @@ class TaskInstance:
             self._before_run(f"{format_location(location)} at {self.place}", "")
         try:
             with default_dtype(self.dtype), torch.random.fork_rng(devices=[]):
-                before = torch.default_generator.manual_seed(self.seed).get_state()
+                torch.default_generator.manual_seed(self.seed)
                 yield
-                if not torch.equal(before, torch.default_generator.get_state()):
-                    self.random.add(location)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -346,7 +342,6 @@ class TaskInstance:
                 snippets.run(code, namespace)
         finally:
             self.seed = before
-        self.random.discard(location)
         if problem := _not_as_declared(value := namespace["_value"], shape) or _beyond(value, element, kind):
             raise TaskCodeError(f"{who}: {problem}", location)
         generated: Tensor = value.detach().to(self._type(element))

@@ -31,7 +31,6 @@ def warned(folder: Path, text: str) -> list[str]:
 
 CONSTANT = "output S0 does not depend on the inputs at M=5, N=7: any constant would pass"
 TOLERANCE = "output S0 changes with the inputs by less than the comparison's tolerance at M=5, N=7: a constant"
-RANDOM = "reference of output S0 uses random numbers"
 
 
 @pytest.mark.parametrize(
@@ -66,39 +65,19 @@ def test_a_reference_that_is_nan_for_some_inputs_is_reported(tmp_path: Path) -> 
         "input_data['E0'].sum(1) * 1e-5",
         "(input_data['E0'].sum(1) > 2.5).double()",
         "input_data['E0'].sum(1).cumsum(0).where(torch.arange(N_value) > 1, float('nan'))",
+        "torch.manual_seed(5); input_data['E0'].sum(1)",
+        "torch.randn(3); input_data['E0'].sum(1)",
+        "input_data['E0'].sum(1) + W",
     ],
 )
 def test_a_reference_that_tells_inputs_apart_is_not(reference: str, tmp_path: Path) -> None:
-    """However small its numbers, and wherever they are none."""
-    assert warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference)) == []
-
-
-@pytest.mark.parametrize(
-    "reference", ["input_data['E0'].sum(1) + torch.randn(N_value)", "input_data['E0'].bernoulli().sum(1)"]
-)
-def test_a_random_reference_is_reported(reference: str, tmp_path: Path) -> None:
-    """No program computes what it gives."""
-    (found,) = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
-    assert found.startswith(RANDOM)
-
-
-@pytest.mark.parametrize(
-    "reference", ["torch.manual_seed(5); input_data['E0'].sum(1)", "torch.randn(3); input_data['E0'].sum(1)"]
-)
-def test_a_reference_that_only_touches_the_generator_is_not_random(reference: str, tmp_path: Path) -> None:
-    """Its value is the same whatever is drawn."""
-    assert warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference)) == []
-
-
-def test_weights_that_global_draws_are_no_random_reference(tmp_path: Path) -> None:
-    """They are the same for the reference and for the functions."""
-    text = f"global: W = torch.randn(N_value)\n{MINIMAL}".replace(
-        "input_data['E0'].sum(1)", "input_data['E0'].sum(1) + W"
-    )
-    assert warned(tmp_path, text) == []
+    """However small its numbers, wherever they are none, and whatever is drawn by torch, in `global` too."""
+    text = f"global: W = torch.randn(N_value)\n{MINIMAL}"
+    assert warned(tmp_path, text.replace("input_data['E0'].sum(1)", reference)) == []
 
 
 DRAWN = {
+    "import torch": "torch.randn(N_value)",
     "import random": "random.random()",
     "import numpy": "numpy.random.rand()",
     "import time": "time.time_ns() % 1_000_003",
@@ -139,15 +118,6 @@ def test_sizes_that_distinguish_too_little_are_reported(given: str, tmp_path: Pa
     """Two dims in use that are alike in every set, as `global` leaves them."""
     alike = [text for text in warned(tmp_path, f"{MINIMAL}{given}\n") if "takes one for the other" in text]
     assert alike == SIZES[given]
-
-
-def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
-    """A function's type may be where two dims meet."""
-    text = MINIMAL.replace("input_dtype: fp32", 'input_dtype: "Buffer(fp32, [K])"').replace(
-        "input[0]]", "input[0].sum()]"
-    )
-    (found,) = warned(tmp_path, f"{text}sizes: {{M: [5, 6], K: [5, 6]}}\n")
-    assert found.startswith("K and M are both 5 and 6 at every set of sizes")
 
 
 def test_checks_of_a_task_cost_few_runs_of_its_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,12 +186,6 @@ CODES: list[tuple[dict[str, str], list[str]]] = [
 @pytest.mark.parametrize(("fields", "expected"), CODES)
 def test_what_is_doubtful_is_named_by_its_code(fields: dict[str, str], expected: list[str], tmp_path: Path) -> None:
     assert codes(tmp_path, **fields) == expected
-
-
-def test_a_function_that_declares_a_bool_is_not_named(tmp_path: Path) -> None:
-    """It returns what it declares."""
-    text = TASK.format(**GOOD | {"apply": "return [input[0] > 0]"})
-    assert loaded(tmp_path, text.replace("output_dtype: fp32", "output_dtype: bool")) == []
 
 
 @pytest.mark.parametrize(
@@ -320,7 +284,7 @@ def test_a_function_that_may_take_other_numbers_is_a_warning(tmp_path: Path) -> 
     [
         ("int32", "return [input_data['W'][input[0]]]"),
         ("Multihot(fp32, N)", "return [input[0].argmax()]"),
-        ("bool", "return [input[0]]"),
+        ("bool", "return [input[0].double()]"),
     ],
 )
 def test_functions_are_tried_on_what_their_types_hold(taken: str, apply: str, tmp_path: Path) -> None:
@@ -332,7 +296,6 @@ def test_functions_are_tried_on_what_their_types_hold(taken: str, apply: str, tm
     ("apply", "more"),
     [
         ("return [input_data['E0'].mean()]", ""),
-        ("if input[0] > 1e9: return [input_data['E0'].mean()]\n\n  return [-input[0]]", ""),
         ("return [whole('E0').mean()]", "global: |\n  def whole(name):\n    return input_data[name]\n"),
         ("return [input_data.get('E0').mean()]", ""),
     ],
