@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline.base.choices import FloatType, sizes_text
 from pipeline.base.errors import UsageError, print_message, start
-from pipeline.base.files import writable_file, write_text
+from pipeline.base.files import new_file, writable_file, write_text
 from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.outputs import VerifyOutput
 from pipeline.base.settings import Config, OptionGroup, flag, option
@@ -70,7 +70,7 @@ class VerifyOptions(Config):
         None,
         "write a pytest script of a passing program, which passes or fails as the verifier does",
         "FILE",
-        check=writable_file,
+        check=new_file,
     )
     as_json: Json = False
     strict: bool = option(False, "treat warnings as failures")

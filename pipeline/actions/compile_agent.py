@@ -17,11 +17,7 @@ from pipeline.base.choices import SELECTIONS, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
-<<<<<<< HEAD
-=======
-from pipeline.base.languages import step_only
 from pipeline.base.outputs import warnings_json
->>>>>>> 922f5238 (Warnings have one form in all JSON; found programs shadow no builtin; codegen, optimize and task leave existing files; progress of cost and optimize)
 from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary

@@ -23,6 +23,8 @@ def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path) -> None:
             files.writable_file(str(path))
     for path in (taken, tmp_path / "new"):
         assert files.writable_file(str(path)) == str(path)
+    with pytest.raises(ValueError, match="taken exists; name another file, or remove it"):
+        files.new_file(str(taken))
 
 
 def test_a_folder_that_can_t_be_written_to_is_reported(tmp_path: Path) -> None:
