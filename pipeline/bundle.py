@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_folder
+from pipeline.base.languages import LanguageName
 from pipeline.base.outputs import MANIFEST, Origin
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Parser, output_option
@@ -30,6 +31,7 @@ class BundleOptions(Config):
         None, "a task file, or a benchmark name such as gemm/1", "TASK", nargs="?", positional=True
     )
     impl: str | None = program_file()
+    language: LanguageName = None
     output: str | None = output_option("the folder to write", "DIR", writable_folder)
     check: str | None = option(None, "check the bundle in this folder again", "DIR")
     run: str | None = option(None, "the run on record that wrote the program: an id, or its beginning", "RUN")
@@ -66,15 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _written(options: BundleOptions) -> str:
     """The digest of the bundle, which is written; empty for a program that does not pass."""
-    task = load_task_named(str(options.task))
+    task = load_task_named(str(options.task), options.language)
     text = read_program(ProgramName(task=str(options.task), impl=options.impl), task)
 
     from pipeline.actions import bundle_program as action
     from pipeline.record.origins import origin_in
 
-    origin = Origin(lm=options.lm) if options.run is None else origin_in(options.run, task, text, None)
+    origin = Origin(lm=options.lm) if options.run is None else origin_in(options.run, task, text, options.language)
     try:
-        return action.write(task, text, Path(str(options.output)), origin.model_copy(update={"person": options.person}))
+        stated = origin.model_copy(update={"person": options.person})
+        return action.write(task, text, Path(str(options.output)), stated, options.language)
     except action.NotRight as error:
         print_message(NAME, f"the program does not pass, and is not bundled\n{error}")
         return ""

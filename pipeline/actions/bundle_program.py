@@ -6,6 +6,8 @@
     README.md        what the rest says, on a page
     bundle.json      verdict, proof, held-out verdict, cost, who wrote it, and the digest of each file
 
+The program of another language has its suffix, and no test, proof or cost.
+
 A check makes the bundle again, from the task and the program alone and without a network, and compares all of it but
 the origin: nothing else that the folder says is believed. The origin is stated, not verified: the digest of
 `bundle.json`, kept elsewhere, shows whether it was changed.
@@ -33,6 +35,7 @@ from pipeline.base.outputs import MANIFEST, Bundle, Origin
 from pipeline.base.redaction import redacted
 from pipeline.base.text import visible
 from pipeline.cli.program_arguments import Item
+from pipeline.languages import registry
 from pipeline.rewriting.simplification import annotated
 from pipeline.running.job import code_version, versions
 from pipeline.verification.held_out import holding_out
@@ -41,10 +44,8 @@ from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import LocalWorkers
 from pipeline.verification.task_files import load_task_named
 from step_runtime.base.mistakes import first_mistake
-from step_runtime.tasks.task import Task
 
-TASK, PROGRAM, TEST, README = "task.yaml", "program.step", "test_program.py", "README.md"
-FILES = (TASK, PROGRAM, TEST, README, MANIFEST)
+TASK, TEST, README = "task.yaml", "test_program.py", "README.md"
 SEED = 0
 """Of the sizes and inputs whose verdict a bundle states; a check draws others, too."""
 _LONGEST = 2**24
@@ -58,15 +59,16 @@ class NotRight(Exception):
     """The program does not pass, so that there is nothing to bundle; the message is its verdict."""
 
 
-def write(task: Task, text: str, folder: Path, origin: Origin) -> str:
+def write(task: Any, text: str, folder: Path, origin: Origin, language: str | None) -> str:
     """Writes the bundle of a program, and returns the digest of `bundle.json`; files of an earlier one are replaced.
 
     Raises:
         NotRight: The program does not pass.
         UsageError: The task's code fails, or the folder can't be written.
     """
-    stated = {"task": task.name, "made_by": {"adaptive-step": code_version(), **versions()}}
-    files = _built(task, text, origin.model_copy(update=stated))
+    spoken = {} if language is None else {language: registry.version(language)}
+    stated = {"task": task.name, "made_by": {"adaptive-step": code_version(), **versions(), **spoken}}
+    files = _built(task, text, origin.model_copy(update=stated), language)
     for name, content in files.items():
         write_text(folder / name, content)
     return _digest(files[MANIFEST])
@@ -79,31 +81,43 @@ def check(folder: Path) -> tuple[list[str], str]:
         UsageError: The folder has no bundle.
     """
     # Each file is read once: what is compared is what is verified.
-    files = {name: _read(folder / name) for name in FILES if (folder / name).exists()}
-    missing = [f"{name}: missing" for name in FILES if name not in files]
-    added = sorted(visible(path.name, line=True) for path in folder.iterdir() if path.name not in FILES)
-    added = added[:_MOST] + ([f"{len(added) - _MOST:,} more files"] if len(added) > _MOST else [])
-    differences = [*missing, *(f"{name}: added since; not checked" for name in added)]
-    if not {TASK, PROGRAM, MANIFEST} <= files.keys():
-        raise UsageError(f"{folder}: expected a bundle: {', '.join(missing)}")
+    if not (folder / MANIFEST).exists():
+        raise UsageError(f"{folder}: expected a bundle: {MANIFEST}: missing")
+    manifest = _read(folder / MANIFEST)
     try:
-        stated = Bundle.model_validate_json(files[MANIFEST])
+        stated = Bundle.model_validate_json(manifest)
     except ValidationError as error:
         raise UsageError(f"{folder / MANIFEST}: expected what pipeline.bundle writes: {first_mistake(error)}") from None
+    program = program_name(stated.language)
+    names = (TASK, program, README, MANIFEST, *((TEST,) if stated.language is None else ()))
+    files = {name: _read(folder / name) for name in names if name != MANIFEST and (folder / name).exists()}
+    missing = [f"{name}: missing" for name in names if name not in (*files, MANIFEST)]
+    added = sorted(visible(path.name, line=True) for path in folder.iterdir() if path.name not in names)
+    added = added[:_MOST] + ([f"{len(added) - _MOST:,} more files"] if len(added) > _MOST else [])
+    differences = [*missing, *(f"{name}: added since; not checked" for name in added)]
+    if not {TASK, program} <= files.keys():
+        raise UsageError(f"{folder}: expected a bundle: {', '.join(missing)}")
     with tempfile.TemporaryDirectory() as scratch:
         write_text(Path(scratch, TASK), files[TASK])
-        task = load_task_named(str(Path(scratch, TASK)))
+        task = load_task_named(str(Path(scratch, TASK)), stated.language)
     try:
-        built = _built(task, files[PROGRAM], stated.origin)
+        built = _built(task, files[program], stated.origin, stated.language)
     except NotRight as error:
         return [*differences, f"verdict: stated passed, found that the program does not pass\n{error}"], ""
-    differences += [f"{name}: differs" for name in (TASK, PROGRAM, TEST, README) if files.get(name, "") != built[name]]
-    differences += _different("", json.loads(files[MANIFEST]), json.loads(built[MANIFEST])) or (
-        [f"{MANIFEST}: its values hold, but it is written in another way"] if files[MANIFEST] != built[MANIFEST] else []
+    found = built.pop(MANIFEST)
+    differences += [f"{name}: differs" for name, content in built.items() if files.get(name, "") != content]
+    differences += _different("", json.loads(manifest), json.loads(found)) or (
+        [f"{MANIFEST}: its values hold, but it is written in another way"] if manifest != found else []
     )
-    again = _held_out(task, files[PROGRAM], secrets.randbits(32))
-    differences += _different("held_out of other sizes and inputs.", {"answer": "passed"}, {"answer": again["answer"]})
-    return differences, _digest(files[MANIFEST])
+    if stated.held_out:
+        again = _held_out(task, files[program], secrets.randbits(32), stated.language)["answer"]
+        differences += _different("held_out of other sizes and inputs.", {"answer": "passed"}, {"answer": again})
+    return differences, _digest(manifest)
+
+
+def program_name(language: str | None) -> str:
+    """The name of the file with the program."""
+    return f"program{registry.suffix(language)}"
 
 
 def _different(place: str, stated: Any, found: Any) -> list[str]:
@@ -118,32 +132,34 @@ def _different(place: str, stated: Any, found: Any) -> list[str]:
     return [f"{visible(place, line=True)}: stated {said}, found {is_so}"]
 
 
-def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:
+def _built(task: Any, text: str, origin: Origin, language: str | None) -> dict[str, str]:
     """The files of a program's bundle by name."""
-    files = {
-        TASK: task.without_impl().statement.rstrip("\n") + "\n",
-        PROGRAM: annotated(task, text).rstrip("\n") + "\n",
-    }
+    program, is_step = program_name(language), language is None
+    text = annotated(task, text) if is_step else text
+    files = {TASK: task.without_impl().statement.rstrip("\n") + "\n", program: text.rstrip("\n") + "\n"}
     with tempfile.TemporaryDirectory() as scratch:
         for name, content in files.items():
             write_text(Path(scratch, name), content)
-        item = Item(Path(scratch, TASK), str(Path(scratch, PROGRAM)))
-        found = run_single(Batch(Request(limits=ProgramLimits(), stress=True, exact=True)), item)
+        item = Item(Path(scratch, TASK), str(Path(scratch, program)))
+        asked = Request(language=language, limits=ProgramLimits(), stress=True, exact=is_step)
+        found = run_single(Batch(asked), item)
         if not found.passed:
             raise NotRight(found.feedback.replace(f"{scratch}/", ""))
-        own = {"task": origin.task, "task_file": TASK, "program": PROGRAM, "seconds": 0.0}
+        own = {"task": origin.task, "task_file": TASK, "program": program, "seconds": 0.0}
         verdict = found.model_copy(update=own).model_dump_json()
-        cost, script = json.dumps({**cost_of(item), "program": PROGRAM}), pytest_script(item)
-        read = load_task_named(str(item.task))
+        read, cost = load_task_named(str(item.task), language), {}
+        if is_step:
+            cost, files[TEST] = json.loads(json.dumps({**cost_of(item), "program": program})), pytest_script(item)
     bundle = Bundle(
+        language=language,
         origin=origin,
-        license=task.license,
+        license=read.license if is_step else None,
         verdict=json.loads(verdict.replace(f"{scratch}/", "")),
-        held_out=_held_out(read, files[PROGRAM], SEED),
-        cost=json.loads(cost),
+        held_out=_held_out(read, files[program], SEED, language),
+        cost=cost,
         files={},
     )
-    files |= {TEST: script, README: readme(bundle)}
+    files[README] = readme(bundle)
     # As they are written: without secrets, or anything that would not be seen.
     files = {name: visible(redacted(content)) for name, content in files.items()}
     digests = {name: _digest(content) for name, content in files.items()}
@@ -151,10 +167,12 @@ def _built(task: Task, text: str, origin: Origin) -> dict[str, str]:
     return {**files, MANIFEST: visible(redacted(manifest))}
 
 
-def _held_out(task: Task, text: str, seed: int) -> dict[str, Any]:
-    """The verdict on a program at sizes and inputs drawn from a seed."""
-    judge = holding_out(LocalWorkers(1), seed, None)
-    [verdict] = judge([(dspy.Example(task=task), {"impl": text})], []) if judge else [None]
+def _held_out(task: Any, text: str, seed: int, language: str | None) -> dict[str, Any]:
+    """The verdict on a program at sizes and inputs drawn from a seed; empty in a language that has none."""
+    judge = holding_out(LocalWorkers(1), seed, language)
+    if judge is None:
+        return {}
+    [verdict] = judge([(dspy.Example(task=task.without_impl()), {"impl": text})], [])
     if verdict is None:
         raise UsageError("the program could not be judged at held-out sizes")
     details = {name: each for name, each in verdict.details.items() if name != "seconds"}
@@ -188,15 +206,15 @@ def readme(bundle: Bundle) -> str:
     }
     judged = {
         "verdict": f"passed, with warnings {codes}" if codes else "passed",
-        "proof": f"{exact['answer']}: {exact['reason']}",
-        "prover, error": f"{exact['prover']}, 2^-{exact['bits']}" if exact["answer"] == "proved" else None,
-        "at held-out sizes": f"{held['answer']} at {'; '.join(held['sizes'])}",
-        "why": held["reason"] or None,
+        "proof": exact and f"{exact['answer']}: {exact['reason']}",
+        "prover, error": f"{exact['prover']}, 2^-{exact['bits']}" if exact and exact["answer"] == "proved" else None,
+        "at held-out sizes": f"{held['answer']} at {'; '.join(held['sizes'])}" if held else None,
+        "why": held.get("reason") or None,
     }
     return f"""\
 # {visible(origin.task, line=True)}
 
-`{PROGRAM}` implements the operator that `{TASK}` defines by its reference. The verifier has found:
+`{program_name(bundle.language)}` implements the operator of `{TASK}`. The verifier has found:
 
 {_table(judged)}
 

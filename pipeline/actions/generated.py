@@ -13,7 +13,6 @@ from pipeline.actions.advice import Advice, advise
 from pipeline.actions.generate_programs import Generation, Result
 from pipeline.actions.solutions import write_solution
 from pipeline.base.errors import Exit, UsageError
-from pipeline.base.languages import DEFAULT
 from pipeline.base.outputs import brief, warnings_json
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
@@ -52,7 +51,7 @@ def output_files(
     """
     if output is None:
         return {task.name: [] for task in tasks}
-    text = registry.find(language).suffix or f".{language or DEFAULT}"
+    text = registry.suffix(language)
     endings = {"yaml": (".yaml",), "text": (text,), "both": (".yaml", text)}[form]
     files = {task.name: [Path(output, f"{task.name}{ending}") for ending in endings] for task in tasks}
     existing = [path for paths in files.values() for path in paths if path.exists()]

@@ -228,7 +228,7 @@ class Origin(BaseModel):
     sample: int | None = Field(None, description="From 0, at that temperature.")
     prompt_sha256: str | None = Field(None, description="Of the iteration's prompt, as the record has it.")
     simplified: bool | None = Field(None, description="Whether the program is the LM's answer, simplified.")
-    made_by: Mapping[str, str] = Field({}, description="The versions of the project, of Python and of torch.")
+    made_by: Mapping[str, str] = Field({}, description="Versions: the project, Python, torch, the language.")
 
 
 class Bundle(BaseModel):
@@ -236,10 +236,13 @@ class Bundle(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
+    language: str | None = Field(description="Of the program; null for STeP.")
     origin: Origin
     license: str | None = Field(description="The task's, as an SPDX expression.")
-    verdict: Mapping[str, Any] = Field(description="As `pipeline.verify --exact --json` has it.")
-    held_out: Mapping[str, Any] = Field(description="The verdict at sizes and inputs that the checker chooses.")
-    cost: Mapping[str, Any] = Field(description="As `pipeline.cost --json` has it.")
+    verdict: Mapping[str, Any] = Field(description="As `pipeline.verify --json` has it, with `--exact` in STeP.")
+    held_out: Mapping[str, Any] = Field(
+        description="The verdict at sizes and inputs of the checker's choice; {} for none."
+    )
+    cost: Mapping[str, Any] = Field(description="As `pipeline.cost --json` has it; {} in another language.")
     files: Mapping[str, str] = Field(description="The SHA-256 of each other file.")

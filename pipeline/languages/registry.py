@@ -72,6 +72,11 @@ def served(config: AnyAgent) -> AnyAgent:
     return config.model_copy(update={"guardian": "none"})
 
 
+def suffix(name: str | None) -> str:
+    """Of files with a program."""
+    return find(name).suffix or f".{name or DEFAULT}"
+
+
 def version(name: str | None) -> str:
     """What records and compiled programs name: it changes whenever a verdict may change.
 

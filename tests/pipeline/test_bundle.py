@@ -12,6 +12,7 @@ from pipeline.base.errors import run_command
 from pipeline.base.files import read_bytes
 from pipeline.record import store
 from tests.support.answering_lm import Engine
+from tests.support.languages import install_counter
 from tests.support.scripted_runs import RIGHT, TASK
 
 pytestmark = pytest.mark.usefixtures("unrendered")
@@ -161,6 +162,22 @@ def test_a_wrong_program_is_not_bundled(tmp_path: Path, capsys: pytest.CaptureFi
     err = capsys.readouterr().err
     assert "the program does not pass, and is not bundled" in err and "output S0 differs" in err
     assert not (tmp_path / "b").exists()
+
+
+def test_a_bundle_of_another_language_names_its_version_and_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no script, proof or cost."""
+    install_counter(tmp_path, monkeypatch)
+    (tmp_path / "two.txt").write_text("up\nup\n")
+    made = tmp_path / "bundle"
+    assert run("two", str(tmp_path / "two.txt"), "-o", str(made), "--language", "counter") == 0
+    assert sorted(path.name for path in made.iterdir()) == ["README.md", "bundle.json", "program.counter", "task.yaml"]
+    said = json.loads((made / "bundle.json").read_text())
+    assert (said["language"], said["origin"]["made_by"]["counter"], said["cost"]) == ("counter", "1", {})
+    assert checked(made, capsys)[:2] == (0, {})
+    (made / "program.counter").write_text("up\n")
+    assert run("--check", str(made)) == 1 and "expected 2, got 1" in capsys.readouterr().out
 
 
 def test_the_run_that_wrote_a_program_is_named(
