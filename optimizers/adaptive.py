@@ -8,8 +8,10 @@ figure except times, for any number of threads.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import field, fields, replace
@@ -21,7 +23,6 @@ from pydantic import AfterValidator, Field
 
 from optimizers.arguments import Temperatures, checked_lms, named_examples, validated
 from optimizers.attempt import Attempt, TaskExample
-from optimizers.autologging import join_autologging
 from optimizers.budget import Budget, Spending
 from optimizers.call_metric import checked_metric
 from optimizers.closing_remarks import cut_short, summary, warn_of_async_tools, warn_of_unscored
@@ -30,8 +31,7 @@ from optimizers.domain import Domain
 from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
-from optimizers.observer import Observer
-from optimizers.progress import ProgressBar, watched
+from optimizers.observer import Observer, ProgressBar, watched
 from optimizers.run import Run, choose_demos, hold_out, learn, start
 from optimizers.sampling import Sampler, Sampling
 from optimizers.sampling_loop import CANCELLED
@@ -387,6 +387,19 @@ class SinglePass(AdaptiveFewShot):
         self, metric: Any, num_samples: int = 64, granularity: int = 3, *, resample: bool = False, **options: Any
     ) -> None:
         super().__init__(metric, num_samples, granularity, selection="resample" if resample else "none", **options)
+
+
+def join_autologging() -> None:
+    """Has `mlflow.dspy.autolog` patch all optimizers once more, if it is on; to be called after defining one."""
+    switches, flavor = sys.modules.get("mlflow.utils.autologging_utils"), sys.modules.get("mlflow.dspy")
+    settings = getattr(switches, "AUTOLOGGING_INTEGRATIONS", {}).get("dspy")
+    if flavor is None or not settings or settings.get("disable", True):
+        return
+    accepted = inspect.signature(flavor.autolog).parameters
+    try:
+        flavor.autolog(**{name: value for name, value in settings.items() if name in accepted})
+    except Exception as error:  # such as an import in a thread that may not change DSPy's settings
+        logger.warning("MLflow does not log this package's optimizers; call mlflow.dspy.autolog again: %s", error)
 
 
 # In Python's errors about arguments, where this class's own name would say nothing to the users of others.

@@ -30,7 +30,7 @@ from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.proposer import DEMONSTRATED, Proposer
 from pipeline.agent.refiner import ProgramVerifier, Refiner
 from pipeline.agent.speaking import holds_program_in, signature_in
-from pipeline.base.choices import GUARDIANS, GuardianMode, PromptKind, ProposerKind
+from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
@@ -58,16 +58,11 @@ class Guardian(dspy.Module):
         mode: `paper`, an LM sees every program; `gated`, only one in which the exact check finds a violation;
             `compiler`, such a program is repaired by the pass that inserts Copy, without an LM; `none`, no program is
             changed.
-
-    Raises:
-        ValueError: The mode is unknown.
     """
 
     def __init__(self, mode: GuardianMode, instructions: str, *, ir: bool = True, language: str | None = None) -> None:
         super().__init__()
         self.language = language
-        if mode not in GUARDIANS:
-            raise ValueError(f"mode: expected one of {', '.join(GUARDIANS)}, found {mode!r}")
         self.mode = mode
         if mode in ("gated", "paper"):
             signature = signature_in(language, Guard, ir)
@@ -122,7 +117,6 @@ class Agent(dspy.Module):
 
     Raises:
         UsageError: A base prompt's file can't be used.
-        ValueError: The guardian's mode or the proposer's kind is unknown, or `refine` is negative.
     """
 
     def __init__(
@@ -138,8 +132,6 @@ class Agent(dspy.Module):
     ) -> None:
         super().__init__()
         self.language = language
-        if refine < 0:
-            raise ValueError(f"refine: expected a number of repairs, at least 0, not {refine}")
         self.ir = ir
         self.refine = refine
         self.prompt = prompt

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from pipeline.agent.lessons import LineLessons
 from pipeline.agent.refiner import ProgramVerifier, without_reference_values
 from pipeline.agent.speaking import signature_in
-from pipeline.base.choices import PROPOSERS, ProposerKind
+from pipeline.base.choices import ProposerKind
 from pipeline.base.languages import step_only
 from pipeline.base.paths import DATA
 from pipeline.languages import registry
@@ -134,9 +134,6 @@ class Proposer(dspy.Module):
 
     Attributes:
         lessons: What a run teaches the typed proposer; None: nothing.
-
-    Raises:
-        ValueError: The kind is unknown.
     """
 
     def __init__(
@@ -150,8 +147,6 @@ class Proposer(dspy.Module):
     ) -> None:
         super().__init__()
         self.language = language
-        if kind not in PROPOSERS:
-            raise ValueError(f"kind: expected one of {', '.join(PROPOSERS)}, found {kind!r}")
         self.kind = kind
         self.lessons: LineLessons | None = None
         self.verifier = verifier or ProgramVerifier()

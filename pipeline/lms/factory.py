@@ -13,18 +13,18 @@ from typing import Any
 import dspy
 from dspy.utils import exceptions as lm_errors
 
-from optimizers import NoAnswerError, TemperatureError, TokenCount
+from optimizers import NoAnswerError, TemperatureError
 from optimizers.errors import one_line
-from optimizers.ledger import Ledger
+from optimizers.ledger import Ledger, TokenCount
 from optimizers.requests import Deadline, DeadlineReached, sampled
 from optimizers.temperatures import ONLY, refused, temperature_of
 from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
-from pipeline.lms.choosing import find_choice_kind
 from pipeline.lms.model_data import known_price
 from pipeline.lms.scripted import PREFIX, scripted_lm
 from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
+from signatures.choices import ChoiceKind, choice_settings, chosen
 
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/[1-9]\d{{0,5}})?")
 """With or without the candidates of a sample, which records and compiled programs name."""
@@ -43,6 +43,14 @@ ENDS = ("[[ ## completed ## ]]", "[[ ## task ## ]]")
 
 IN_A_ROW = 8
 """Samples of one task before those of the next one, where each takes several requests that begin alike."""
+
+_OFFERED: tuple[ChoiceKind, ...] = ("grammar", "structured_outputs", "regex")
+"""What servers of one's own offer beside OpenAI's protocol; each ignores the others' settings."""
+_OLLAMA = ("ollama", "ollama_chat")
+"""A server that ignores them all; and DSPy would send them to another address than other requests."""
+_JSON = ("openai", *_OLLAMA)
+"""Providers that take a JSON schema and refuse, or drop, settings of others."""
+_TOKENS = 32
 
 _DSPY_REMEMBERED, _REMEMBERED = 1_000_000, 1000
 """Answers that DSPy keeps in memory by default, some 12 KB each, and that it keeps here."""
@@ -121,11 +129,51 @@ def prepare_choosing(lm: dspy.LM) -> None:
         LMUnavailable: The LM can't be used.
     """
     try:
-        kind, taken = find_choice_kind(lm)
+        kind, taken = _find_choice_kind(lm)
     except lm_errors.LMError as error:
         raise LMUnavailable(f"{lm.model}: {reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
     lm.choice_kind, lm.in_a_row = kind, IN_A_ROW
     lm.probe_tokens = getattr(lm, "probe_tokens", TokenCount()) + taken
+
+
+def _find_choice_kind(lm: dspy.LM) -> tuple[ChoiceKind, TokenCount]:
+    """The way in which an LM's server chooses among texts, and the tokens spent to find it.
+
+    A first request names another word in each way that a server may choose: the answer says which is followed. Where
+    none is, a second request tries a JSON schema.
+
+    Raises:
+        LMError: The LM can't be used.
+    """
+    ledger = Ledger()
+    twin = sampled(lm.copy(cache=False), ledger, lambda callers: "probe", temperature=0.0, n=None)
+    own_server, provider = bool(lm.kwargs.get("api_base")), lm.model.partition("/")[0]
+    if own_server and provider not in _OLLAMA:
+        together: dict[str, Any] = {}
+        for kind in _OFFERED:
+            together |= choice_settings(kind, [kind])["extra_body"]
+        together.pop("continue_final_message", None)
+        together.pop("add_generation_prompt", None)
+        answer = _asked(twin, extra_body=together)
+        followed = [kind for kind in _OFFERED if answer.strip() == kind]
+        if followed:
+            return followed[0], ledger.total
+    if own_server or provider in _JSON:
+        words = ["zebra", "quartz"]
+        if chosen("json_schema", _asked(twin, **choice_settings("json_schema", words)), words) is not None:
+            return "json_schema", ledger.total
+    return "numbers", ledger.total
+
+
+def _asked(lm: Any, **settings: Any) -> str:
+    """The answer; none where the server refuses the settings."""
+    bound = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": _TOKENS}
+    try:
+        answers = lm("Reply with the word: ready", **bound, **settings, seed=0)
+    except (lm_errors.LMInvalidRequestError, lm_errors.LMUnsupportedFeatureError):
+        return ""
+    first = answers[0] if answers else ""
+    return str(first.get("text", "") if isinstance(first, dict) else first or "")
 
 
 def probe(lm: dspy.LM, temperatures: Sequence[float] = (ONLY,)) -> TokenCount:

@@ -14,7 +14,7 @@ from typing import Any
 
 import dspy
 
-from optimizers import Experience, Observer, TokenCount
+from optimizers import Entry, Experience, Observer, TokenCount
 from optimizers.baselines import OPTIMIZERS, Baseline
 from optimizers.domain import Divide, Division
 from optimizers.held_out import HoldOut
@@ -27,6 +27,7 @@ from pipeline.base.choices import RESAMPLE
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
+from pipeline.base.text import counted
 from pipeline.languages import registry
 from pipeline.languages.language import Task
 from pipeline.record import store
@@ -37,14 +38,16 @@ from pipeline.record.resume import Resumed
 from pipeline.running.gate import Gate
 from pipeline.running.plan import Plan, budget, trusted
 from pipeline.running.simplifying import simplified_solutions
-from pipeline.running.teacher import taught
 from pipeline.splitting.division import dividing
+from pipeline.synthesis.parallel_search import search_all
+from pipeline.synthesis.search_budget import SearchBudget
 from pipeline.verification.claims import Claim
 from pipeline.verification.held_out import holding_out, run_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import LocalWorkers, Workers
 from pipeline.verification.pricing import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.task_files import digest
+from step_runtime.base.errors import TaskError
 
 
 @dataclass(frozen=True)
@@ -291,3 +294,36 @@ def code_version() -> str:
 def versions() -> dict[str, str]:
     """The versions of Python and of the libraries that results may depend on."""
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
+
+
+def taught(request: Request, workers: Workers, tell: Callable[[str], None]) -> Request:
+    """The request whose experience has what its teacher solves before an LM learns; as it is, if it has none.
+
+    Its programs are demonstrations, and never count as the LM's.
+
+    Raises:
+        UsageError: A task's own code fails.
+    """
+    config, before = request.config, request.experience or Experience(tasks=())
+    if config.teacher is None:
+        return request
+    known = {entry.task_key for entry in before.entries}
+    tasks = [task for task in request.tasks if task.name not in known]
+    tell(f"the teacher searches {counted(len(tasks), 'task')}, each for {config.teacher_minutes:g} min at most")
+    budget, entries = SearchBudget(60.0 * config.teacher_minutes), []
+    try:
+        for task, outcome in search_all(tasks, budget, workers):  # type: ignore[arg-type] # of the language
+            if outcome.impl is not None:
+                entries.append(_entry(task, outcome.impl, config.teacher))
+    except TaskError as error:
+        raise UsageError(str(error)) from None
+    tell(f"the teacher solved {len(entries)} of {len(tasks)}; the LM is asked for the rest")
+    return replace(request, experience=replace(before, entries=(*before.entries, *entries)))
+
+
+def _entry(task: Task, impl: str, teacher: str) -> Entry:
+    """A task that a teacher solved; its single sample is none of the LM's successes."""
+    return Entry(
+        task_key=task.name, inputs={"task": task}, outputs={"impl": impl}, successes=0, samples=1, temperature=0.0,
+        iteration=0, answer_temperature=0.0, answer_sample=0, tokens=TokenCount(), teacher=teacher,
+    )  # fmt: skip

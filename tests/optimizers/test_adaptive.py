@@ -70,11 +70,6 @@ def test_ties_stand_in_task_order_whatever_iteration_solved_them():
     assert story(compiled) == ["None: - -> cd", "1_1: cd -> a", "1_2: acd -> -"]
 
 
-def test_fewer_entries_than_levels_make_fewer_levels():
-    compiled = learn("ax", unaided)
-    assert story(compiled) == ["None: - -> a", "H_1: a -> -"]
-
-
 def test_without_a_success_the_run_ends_after_the_first_iteration():
     compiled = learn("xy", unaided)
     assert story(compiled) == ["None: - -> -"]
@@ -87,14 +82,6 @@ def test_everything_solved_at_once_ends_the_run_at_once():
     assert story(compiled) == ["None: - -> abc"]
     assert compiled.experience.stopped == "solved"
     assert [demo.task for demo in compiled.solve.demos] == ["a"]
-
-
-def test_one_task_is_enough():
-    assert story(learn("a", unaided)) == ["None: - -> a"]
-
-
-def test_other_granularities_number_their_levels():
-    assert story(learn("abcx", unaided, granularity=2))[1:] == ["1_1: ab -> -", "12_1: abc -> -"]
 
 
 def test_a_solved_task_is_not_sampled_again():
@@ -210,13 +197,6 @@ def test_a_task_without_a_confirmed_answer_stays_unsolved():
     compiled = learn("ab", lambda *_: 4, domain=domain, compiling={}, budget=Budget(iterations=1))
     assert compiled.experience.solved == ("b",)
     assert [count.successes for count in compiled.experience.iterations[0].counts] == [4, 4]
-
-
-def test_it_is_called_as_the_interface_says():
-    with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(unaided, 64), cache=False)):
-        optimizer = AdaptiveFewShot(metric=is_right, num_samples=64, granularity=3, temperatures=(0.7,))
-        compiled = optimizer.compile(Solver(), trainset=tasks("a"))
-    assert compiled.experience.entries[0].rate == 1 / 64
 
 
 N = 4

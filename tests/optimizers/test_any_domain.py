@@ -3,7 +3,6 @@
 import re
 
 import dspy
-import pytest
 from dspy import lm15
 
 from optimizers import AdaptiveFewShot, Domain
@@ -49,12 +48,6 @@ def test_a_task_is_named_by_its_inputs_whatever_their_order() -> None:
     assert len(name) == 12
     assert name == input_digest(example(notes=[1, 2], task="a", answer="y"))
     assert name != input_digest(example(task="a", notes=[2, 1], answer="x"))
-
-
-def test_an_input_whose_text_changes_from_run_to_run_is_refused() -> None:
-    """Its digest would be another name in every run."""
-    with pytest.raises(ValueError, match=r"memory address.*Domain\(task_key=\.\.\.\)"):
-        input_digest(example(task=object(), notes=[]))
 
 
 def test_the_default_groups_by_words_and_prefers_fewer_lines() -> None:

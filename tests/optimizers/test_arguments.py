@@ -12,7 +12,7 @@ import dspy
 import numpy as np
 import pytest
 
-from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
+from optimizers import AdaptiveFewShot, Domain, MetricError
 from optimizers.arguments import named_examples
 from optimizers.sampling import Sampling
 from tests.support.scripted_program import ScriptedEngine, Solver, by_task, is_right, learn, tasks
@@ -58,31 +58,10 @@ def test_arguments_of_the_wrong_kind_are_named(options, message):
     assert (compiled, str(error), engine.calls) == (None, message, 0)
 
 
-def test_limits_of_a_budget_are_numbers():
-    with pytest.raises(TypeError, match="tokens: expected a valid integer, found '5'"):
-        Budget(tokens="5")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="usd: expected"):
-        Budget(usd=float("nan"))
-
-
 @pytest.mark.parametrize("name", ["openai/gpt-4o", 3])
 def test_what_is_not_an_lm_is_refused(name):
     with dspy.context(lm=name), pytest.raises(TypeError, match=r"expected a dspy\.LM: dspy\.configure"):
         AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
-
-
-@pytest.mark.parametrize(
-    ("trainset", "message"),
-    [
-        (
-            [*tasks("a"), dspy.Example(task="b")],
-            "trainset[1]: its input fields are not set; use example.with_inputs(...)",
-        )
-    ],
-)
-def test_examples_that_do_not_go_together_are_named_by_their_places(trainset, message):
-    compiled, engine, error = compile_tasks(trainset)
-    assert (compiled, str(error), engine.calls) == (None, message, 0)
 
 
 def test_temperatures_may_come_from_an_array():
@@ -105,11 +84,6 @@ def test_an_example_that_is_repeated_is_a_task_of_its_own():
         assert others == [f"{first}#2", f"{first}#3"]
         seeds = {attempt.seed for attempt in compiled.experience.attempts}
         assert len(seeds) == len(compiled.experience.attempts)
-
-
-def test_examples_with_inputs_that_are_not_equal_to_themselves_are_repeated_ones_too():
-    compiled, _, error = compile_tasks([dspy.Example(task=float("nan")).with_inputs("task") for _ in range(2)])
-    assert error is None and compiled is not None and len(compiled.experience.tasks) == 2
 
 
 def test_a_task_key_that_gives_two_tasks_one_name_is_refused():

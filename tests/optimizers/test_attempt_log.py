@@ -126,12 +126,6 @@ RIGHT = Attempt(
 )
 
 
-def test_only_an_attempt_with_a_score_is_scored() -> None:
-    """A score of nothing is one; an attempt without an answer has none."""
-    assert RIGHT.scored and replace(RIGHT, score=0.0, passed=False).scored
-    assert not replace(RIGHT, score=None, passed=False, error="LMServerError: down").scored
-
-
 def test_an_attempt_survives_json() -> None:
     """Counts of tokens come back as counts, and calls as calls, of which one is written without a list."""
     assert RIGHT.to_dict()["calls"] == {"check": {"draft": "x"}, "hop": [{"at": 1}, {"at": 2}], "unused": {}}

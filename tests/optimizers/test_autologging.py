@@ -10,7 +10,6 @@ import dspy
 import pytest
 from dspy.utils.callback import BaseCallback
 
-from optimizers.autologging import join_autologging
 from tests.support import forked, quick_stores
 from tests.support.paths import PROJECT
 from tests.support.scripted_program import ScriptedEngine, learn, some
@@ -53,26 +52,6 @@ def test_compiling_is_logged_in_either_order(order: str, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     outer, runs, traces, root = done.stdout.splitlines()[-1].split()
     assert (outer, runs, traces, root) == ("1", "1", "4", "Solver.forward")
-
-
-def test_without_mlflow_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor where autologging is off, or was switched off."""
-    calls: list[dict[str, Any]] = []
-
-    class Flavor:
-        @staticmethod
-        def autolog(log_compiles: bool = False, disable: bool = False) -> None:
-            calls.append({"log_compiles": log_compiles, "disable": disable})
-
-    class Switches:
-        AUTOLOGGING_INTEGRATIONS: dict[str, Any] = {}  # noqa: RUF012
-
-    monkeypatch.setitem(sys.modules, "mlflow.dspy", Flavor)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", Switches)  # type: ignore[arg-type]
-    for settings in ({}, {"disable": True}, {"disable": False, "log_compiles": True, "unknown": 1}):
-        monkeypatch.setitem(Switches.AUTOLOGGING_INTEGRATIONS, "dspy", settings)
-        join_autologging()
-    assert calls == [{"log_compiles": True, "disable": False}]
 
 
 class Counting(BaseCallback):

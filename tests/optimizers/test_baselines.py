@@ -11,27 +11,20 @@ from functools import cache
 from typing import Any
 
 import dspy
-import numpy as np
 import pytest
 
-from optimizers import Budget, OptimizerError, SinglePass, TokenCount
-from optimizers import baselines as registry
+from optimizers import Budget, OptimizerError, TokenCount
 from optimizers.attempt import TaskExample
-from optimizers.baselines import Baseline
 from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
 from tests.support.reflective_engine import NAMES, SHOWING, THOUGHT, Reflective, tuned
-from tests.support.scripted_program import Heard, Solver, is_right, learn, story, tasks
+from tests.support.scripted_program import Heard, Solver, is_right, learn, tasks
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
-
-needs_optuna = pytest.mark.skipif(
-    importlib.util.find_spec("optuna") is None, reason="mipro needs optuna, which is not installed"
-)
 
 
 @cache
@@ -82,12 +75,6 @@ def test_a_demonstration_of_no_known_task_counts_too():
     student.solve.demos = [dspy.Example(task="b", answer="right b"), dspy.Example(answer="?"), {"task": "z"}]
     known = [TaskExample(index, example.task, example) for index, example in enumerate(tasks("ab"))]
     assert demonstrated_tasks(student, known) == ("b", "?", "?")
-
-
-def test_an_optimizer_is_called_as_the_registry_calls_it():
-    named = {name: kind.name for name, kind in registry.OPTIMIZERS.items() if issubclass(kind, Baseline)}
-    assert len(named) == 5
-    assert all(name == known for name, known in named.items())
 
 
 def test_gepa_writes_instructions_by_another_lm_if_there_is_one():
@@ -170,23 +157,6 @@ def test_mipro_without_its_package_says_what_to_install():
         tuned("mipro")
 
 
-@needs_optuna
-def test_mipro_searches_instructions_and_demonstrations():
-    engine = Reflective(lambda *_: 0, 4)
-    compiled = tuned("mipro", engine)
-    total = TokenCount.sum(compiled.experience.tokens.values())
-    assert (total.calls, total.prompt) == (engine.calls, engine.prompt)
-    assert len(compiled.experience.attempts) == 16
-
-
-def test_demonstrations_of_arrays_are_found_again() -> None:
-    """Arrays are compared as they are recorded, since they have no truth value of their own."""
-    example = dspy.Example(task=np.arange(3), answer="x").with_inputs("task")
-    student = dspy.Predict("task -> answer")
-    student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]
-    assert demonstrated_tasks(student, [TaskExample(0, "a", example)]) == ("a", "?")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_its_program_is_sampled_until_the_budget_is_spent(name):
     """The search is as large as half of the budget allows; unsolved tasks are then sampled again, as in the control."""
@@ -201,17 +171,3 @@ def test_its_program_is_sampled_until_the_budget_is_spent(name):
 
 def unreachable(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> float:
     return 0.9 * is_right(example, prediction)
-
-
-UNAIDED = {"a": 1, "b": 2, "c": 3}
-
-
-def unaided(task: str, demos: tuple[str, ...], visit: int) -> int:
-    return UNAIDED.get(task, 0)
-
-
-def test_none_samples_once_without_demonstrations_and_learns_nothing():
-    compiled = learn("abcx", unaided, optimizer=SinglePass)
-    assert story(compiled) == ["None: - -> abc"]
-    assert (compiled.solve.demos, compiled.experience.stopped) == ([], "exhausted")
-    assert len(compiled.experience.entries) == 3

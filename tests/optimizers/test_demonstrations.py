@@ -18,13 +18,12 @@ import dspy
 import pytest
 from dspy import lm15
 
-from optimizers import AdaptiveFewShot, Attempt, Budget, Domain, Entry, Experience, TokenCount
+from optimizers import AdaptiveFewShot, Budget, Domain, Entry, Experience, TokenCount
 from optimizers.attempt import TaskExample
 from optimizers.demonstrations import DemoFitter, fitting, set_demos
-from optimizers.domain import normalized_text, text_length
 from optimizers.solutions import choose_answer
 from optimizers.strategies.base import DemoSet, Pick
-from tests.support.scripted_program import Solver, learn, respond, story
+from tests.support.scripted_program import Solver, learn, respond
 
 SHOWN = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)\s*(?=\n\n|\Z)", re.DOTALL)
 
@@ -141,16 +140,6 @@ def test_a_program_whose_own_fields_say_all_is_recorded_without_calls():
     assert record.entries[0].calls == {}
 
 
-def test_a_record_from_before_calls_were_kept_is_read_and_shown_as_ever():
-    data = compile_pipeline(("easy",), Reader()).experience.to_dict()
-    for item in (*data["entries"], *data["attempts"]):
-        item.pop("calls", None)
-    earlier = Experience.from_dict(data)
-    compiled = compile_pipeline(("easy",), Reader(), experience=earlier)
-    assert demos_of(compiled) == {"sum": [], "cls.predict": [{"augmented": True, "text": "easy", "label": "yes easy"}]}
-    assert Attempt.from_dict(data["attempts"][0]).calls == {}
-
-
 def test_calls_are_kept_of_right_answers_alone():
     record = compile_pipeline(("easy", "hard"), Reader()).experience
     assert {attempt.passed for attempt in record.attempts} == {True, False}
@@ -251,13 +240,6 @@ def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_
     assert more - room >= 200, "once as shown, once as asked"
 
 
-def test_the_story_of_a_run_over_two_predictors_is_that_of_the_algorithm():
-    engine = Reader()
-    compiled = compile_pipeline(("easy", "hard"), engine)
-    assert story(compiled) == ["None: - -> easy", "H_1: easy -> hard"]
-    assert len(engine.shown) == 2 * (2 * 2 + 2)
-
-
 TASKS = [
     TaskExample(index, name, dspy.Example(question=name).with_inputs("question")) for index, name in enumerate("xy")
 ]
@@ -314,13 +296,6 @@ def test_a_choice_per_task_gets_programs_of_its_own_and_the_union_is_shown_harde
     assert [each.task_key for each in shown.left_out] == ["a"]
 
 
-def test_the_size_of_a_demonstration_is_estimated_once(program: dspy.Predict) -> None:
-    """A later prompt does not change which demonstrations fit."""
-    fitter = DemoFitter(["self"], Budget())
-    size = fitter.tokens(program, KNOWN[0])
-    assert size > 0 and fitter.tokens(dspy.Predict("question -> answer, more"), KNOWN[0]) == size
-
-
 def choose(answers: list[str], seed: int = 0) -> str:
     return choose_answer(answers, str.lower, lambda answer: len(answer.strip()), random.Random(seed))
 
@@ -334,12 +309,6 @@ def test_a_groups_representative_is_chosen_by_chance_among_all_its_members():
     assert set(chosen) == {"AB", "ab", "aB"} and min(chosen.values()) > 60
 
 
-def test_the_shortest_member_of_a_group_has_no_advantage():
-    key, length = (lambda answer: "one group"), len
-    chosen = {choose_answer(["a", "aaaa"], key, length, random.Random(seed)) for seed in range(20)}
-    assert chosen == {"a", "aaaa"}
-
-
 def test_of_equal_lengths_the_first_sampled_wins():
     assert choose(["xy", "ab", "cd"]) == "xy"
 
@@ -350,8 +319,3 @@ def test_the_same_seed_chooses_the_same():
 
 def test_answers_without_a_key_stand_alone():
     assert choose_answer(["aa", "a"], lambda _: None, len, random.Random(0)) == "a"
-
-
-def test_defaults_ignore_layout():
-    assert normalized_text({"b": "x  y\n", "a": 1}) == normalized_text({"a": "1", "b": " x y"})
-    assert text_length({"code": "  one\n\n\ntwo  \n"}) == (2, 6)

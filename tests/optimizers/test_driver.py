@@ -10,7 +10,6 @@ import cloudpickle
 import dspy
 import pytest
 from dspy import lm15
-from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMAuthError
 
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, SinglePass
@@ -96,18 +95,6 @@ def test_the_other_candidates_are_neither_saved_nor_copied():
     assert [demo.task for demo in read.solve.demos] == ["a"]
 
 
-def test_sizes_are_measured_without_a_word_to_callbacks():
-    class Formats(BaseCallback):
-        heard = 0
-
-        def on_adapter_format_start(self, call_id, instance, inputs):
-            Formats.heard += 1
-
-    with dspy.context(callbacks=[Formats()]):
-        compiled = learn("ab", some, threads=1)
-    assert Formats.heard == len(compiled.experience.attempts) > 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -160,13 +147,6 @@ def test_one_optimizer_compiles_again_with_nothing_left_over():
 # --- DSPy's conventions -----------------------------------------------------------------------------------
 
 
-def test_dspys_names_of_options_are_taken():
-    params = AdaptiveFewShot(is_right, num_threads=3, metric_threshold=0.5, max_errors=7, stop_at_score=90).get_params()
-    assert {name: params[name] for name in ("num_threads", "metric_threshold", "max_errors", "stop_at_score")} == {
-        "num_threads": 3, "metric_threshold": 0.5, "max_errors": 7, "stop_at_score": 90
-    }  # fmt: skip
-
-
 def test_threads_are_those_of_dspys_settings_unless_given():
     with dspy.context(num_threads=5):
         found = [AdaptiveFewShot(is_right, **given).get_params()["num_threads"] for given in ({}, {"threads": 2})]
@@ -181,17 +161,6 @@ def test_params_are_scalars_that_a_tracker_can_log():
     assert all(isinstance(value, str | int | float | bool) for value in params.values())
     assert (params["metric"], params["temperatures"], params["budget_tokens"]) == ("is_right", "0.5, 1.0", 10)
     assert "max_demos" not in params and AdaptiveFewShot(is_right).get_params()["selection"] == "adaptive"
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("max_demos", -1), ("max_demos", 1.5), ("max_errors", 0), ("metric_threshold", "1"), ("failure_score", None)],
-)
-def test_options_that_are_no_such_numbers_are_named(option, value):
-    if value is None:
-        value = float("nan")
-    with pytest.raises((TypeError, ValueError), match=option):
-        AdaptiveFewShot(is_right, **{option: value})
 
 
 def test_max_demos_leaves_out_the_easiest_and_counts_a_predictor_s_calls():

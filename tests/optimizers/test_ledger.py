@@ -7,7 +7,7 @@ import dspy
 import pytest
 from dspy import lm15
 
-from optimizers import AdaptiveFewShot, Budget, Domain, TokenCount
+from optimizers import AdaptiveFewShot, Domain, TokenCount
 from optimizers.ledger import Ledger
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, tasks
 
@@ -123,13 +123,6 @@ def test_predictors_bound_to_their_own_lm_are_sampled_and_counted_alike(memory_c
     assert student.solve.lm is lm and compiled.solve.lm is lm and "seed" not in lm.kwargs
 
 
-def test_several_completions_of_one_call_are_as_many_requests():
-    student = Solver()
-    student.solve.update_config(n=3)
-    engine = ScriptedEngine(half, 4)
-    assert total(learn("a", half, engine=engine, student=student)).calls == engine.calls == 12
-
-
 def test_an_outer_usage_tracker_still_hears_of_every_call():
     from dspy.utils.usage_tracker import track_usage
 
@@ -137,14 +130,6 @@ def test_an_outer_usage_tracker_still_hears_of_every_call():
     with track_usage() as tracker:
         learn("a", half, engine=engine)
     assert tracker.get_total_tokens()["scripted"]["prompt_tokens"] == engine.prompt
-
-
-def test_sampling_leaves_no_prompts_behind_in_histories():
-    from dspy.clients.base_lm import GLOBAL_HISTORY
-
-    before = len(GLOBAL_HISTORY)
-    compiled = learn("a", half)
-    assert len(GLOBAL_HISTORY) == before and compiled.solve.history == []
 
 
 def test_what_else_a_module_calls_is_counted_as_other():
@@ -161,11 +146,6 @@ def test_counts_add_and_go_to_json_and_back():
     assert count + TokenCount(calls=1, unpriced=1) == TokenCount(calls=3, prompt=5, usd=0.25, unpriced=1)
     assert TokenCount.from_dict(count.to_dict()) == count
     assert (TokenCount().cost, TokenCount(unpriced=1).cost, count.cost) == (0.0, None, 0.25)
-
-
-def test_a_budget_of_dollars_counts_known_prices():
-    assert Budget(usd=0.2).reached(TokenCount(usd=0.25), 0) is not None
-    assert Budget(usd=0.3, minutes=1).reached(TokenCount(usd=0.25), 59) is None
 
 
 def test_a_module_that_copies_itself_and_its_lm_still_spends_from_the_one_purse(memory_cache):

@@ -10,7 +10,7 @@ from dspy import lm15
 from optimizers import Budget
 from optimizers.demonstrations import prompt_tokens
 from optimizers.ledger import TokenCount
-from optimizers.metering import Price, Request, _truncated, no_answer, reported, whole
+from optimizers.metering import Price, Request, _truncated, no_answer, reported
 from tests.support.scripted_program import ScriptedEngine, learn, some
 
 
@@ -56,13 +56,6 @@ def test_completions_that_were_cut_off_are_counted_in_whatever_form() -> None:
     ended = type("Response", (), {"finish_reason": "length"})()
     chosen = {"choices": [{"finish_reason": "length"}, {"finish_reason": "stop"}, {"finish_reason": "length"}]}
     assert (_truncated(ended), _truncated((ended, ended)), _truncated(chosen), _truncated(object())) == (1, 2, 2, 0)
-
-
-@pytest.mark.parametrize(
-    ("value", "number"), [("12", 12), (12.0, 12), (0, 0), (-1, None), ("many", None), (True, None), ("inf", None)]
-)
-def test_a_count_is_a_whole_number_however_it_is_written(value: Any, number: int | None) -> None:
-    assert whole(value) == number
 
 
 @pytest.mark.parametrize(

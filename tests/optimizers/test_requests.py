@@ -1,10 +1,6 @@
 """The requests of a sample: when one is made again, after what wait, with which seed, and what a refusal says."""
 
-import copy
 import io
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import dspy
 import pytest
@@ -24,11 +20,7 @@ from dspy.utils.exceptions import (
 from optimizers import AdaptiveFewShot
 from optimizers.requests import (
     KEPT,
-    LONGEST_WAIT,
-    CallSeeds,
-    _wait,
     as_too_long,
-    derive_seed,
     is_transient,
     retry_after,
 )
@@ -68,39 +60,6 @@ def test_the_wait_is_found_in_the_cause_where_litellm_left_it(headers: dict[str,
     error = LMRateLimitError("slow down")
     error.__cause__ = Carrying(**headers)
     assert retry_after(error) == seconds
-
-
-def test_the_wait_that_is_asked_for_goes_before_what_the_cause_says() -> None:
-    error = LMRateLimitError("slow down", retry_after=3.0)
-    error.__cause__ = Carrying(**{"retry-after": "7"})
-    assert retry_after(error) == 3.0
-    assert 3.0 <= _wait(error, 4) <= 4.0
-
-
-def test_waits_double_and_differ() -> None:
-    error: LMError = LMServerError("on fire")
-    waits = [[_wait(error, attempt) for _ in range(20)] for attempt in range(6)]
-    assert all(2.0**attempt / 2 <= wait <= 2.0**attempt for attempt, each in enumerate(waits) for wait in each)
-    assert all(len(set(each)) == 20 for each in waits)
-
-
-def test_a_wait_beyond_the_bound_is_a_failure_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("optimizers.requests._wait", lambda error, attempt: 0.0)
-
-    class Busy(ScriptedEngine):
-        asked = 0
-
-        def complete(self, request: Any) -> Any:
-            with self.lock:
-                self.asked += 1
-                if self.asked <= 2:
-                    raise lm15.RateLimitError("slow down", retry_after=LONGEST_WAIT + (self.asked == 1))
-            return super().complete(request)
-
-    engine = Busy(lambda *_: 8, 8)
-    compiled = learn("a", lambda *_: 8, engine=engine, n=8, threads=1)
-    assert [attempt.scored for attempt in compiled.experience.attempts] == [False] + [True] * 7
-    assert engine.asked == 1 + 1 + 7
 
 
 def test_requests_of_lms_that_modules_and_adapters_hold_are_counted():
@@ -172,29 +131,6 @@ def test_a_user_who_switched_histories_off_gets_none():
     assert len(lm.history) == 3
 
 
-def test_the_first_call_has_the_samples_seed_and_the_others_their_own() -> None:
-    seeds = CallSeeds(7)
-    found = [seeds.next("the same") for _ in range(5)]
-    assert found[0] == 7 and len(set(found)) == 5 and found[1] == derive_seed("call", 7, 1)
-    repeated = CallSeeds(7)
-    assert [repeated.next("another") for _ in range(5)] == found
-
-
-def test_in_other_threads_the_seeds_do_not_depend_on_who_is_first() -> None:
-    def drawn(order: str) -> dict[str, list[int]]:
-        seeds, found = CallSeeds(7), dict[str, list[int]]()
-        for text in order:
-            thread = threading.Thread(target=lambda text=text: found.setdefault(text, []).append(seeds.next(text)))
-            thread.start()
-            thread.join()
-        assert seeds.next("own") == 7, "the sample's own thread counts for itself"
-        return found
-
-    one, other = drawn("aabbc"), drawn("bcaba")
-    assert one == other
-    assert len({seed for each in one.values() for seed in each}) == 5
-
-
 class Voting(dspy.Module):
     """Asks five times, one after another or at once."""
 
@@ -238,13 +174,6 @@ def test_best_of_n_sends_n_seeds() -> None:
 
     found = sent(Best(), 2)
     assert len(set(found)) == len(found) == 2 * 2 * 4
-
-
-def test_a_copy_of_the_lm_counts_with_it() -> None:
-    seeds = CallSeeds(7)
-    assert copy.deepcopy(seeds) is seeds
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(seeds.next, "x").result() != 7
 
 
 def test_completions_of_one_call_differ_with_an_engine_of_one_s_own() -> None:

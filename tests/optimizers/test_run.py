@@ -11,18 +11,9 @@ import pytest
 from dspy import lm15
 
 from optimizers import (
-    Attempt,
     Budget,
     Domain,
-    MetricError,
-    OptimizerError,
-    TokenCount,
-    UnknownSelectionError,
 )
-from optimizers.attempt import TaskExample
-from optimizers.errors import RunStopped, one_line
-from optimizers.sampling import Sampling
-from optimizers.sampling_loop import IterationCounts
 from tests.support.scripted_program import Heard, Refusing, Solver, by_task, learn, shown_two, some, story
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -33,11 +24,6 @@ def test_a_budget_of_iterations_ends_the_run_with_a_usable_program():
     assert (len(compiled.experience.iterations), compiled.experience.stopped) == (2, "budget")
     assert compiled.experience.message == "budget reached: 2 iterations of 2"
     assert [demo.task for demo in compiled.solve.demos] == ["a"]
-
-
-def test_a_budget_of_minutes_ends_the_run():
-    compiled = learn("x", some, budget=Budget(minutes=0))
-    assert (compiled.experience.stopped, compiled.experience.iterations) == ("budget", ())
 
 
 def test_a_task_that_is_always_refused_is_tried_on_and_does_not_end_the_learning_of_the_others(caplog):
@@ -114,82 +100,3 @@ def test_demonstrations_beyond_the_context_window_are_left_out_easiest_first_and
     assert [[key[0] for key in event.demos] for event in heard.started] == [[], ["a", "b"]]
     assert [key[0] for key in compiled.experience.iterations[1].left_out] == ["c"]
     assert [demo.task[0] for demo in compiled.solve.demos] == ["a", "b"]
-
-
-def test_the_story_of_a_run_follows_from_its_iterations():
-    assert story(learn("ax", some))[0] == "None: - -> a"
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (ValueError("  no\nadvice for developers"), "ValueError: no"),
-        (KeyError("oops"), "KeyError: 'oops'"),
-        (ZeroDivisionError(), "ZeroDivisionError: "),
-    ],
-)
-def test_one_line_is_the_class_and_the_first_line_of_the_message(error: Exception, line: str) -> None:
-    """What follows in the message is left out."""
-    assert one_line(error) == line
-
-
-def test_every_error_can_be_caught_as_the_package_s() -> None:
-    """Unknown names are values that are wrong; the end of a run is not an error."""
-    assert all(issubclass(kind, OptimizerError) for kind in (MetricError, UnknownSelectionError))
-    assert issubclass(UnknownSelectionError, ValueError)
-    assert not issubclass(RunStopped, OptimizerError)
-
-
-def test_the_end_of_a_run_has_its_reason_message_and_cause() -> None:
-    """The cause is None where nothing failed."""
-    cause = TimeoutError("late")
-    stop = RunStopped("failed", "no answer", cause)
-    assert (stop.stopped, str(stop), stop.cause) == ("failed", "no answer", cause)
-    assert RunStopped("budget", "reached").cause is None
-
-
-SAMPLING = Sampling(num_samples=2, temperatures=(0.4, 1.0))
-
-TASKS = [TaskExample(index, key, dspy.Example()) for index, key in enumerate("ab")]
-
-
-def attempt(task: int, temperature: float, sample: int, score: float | None) -> Attempt:
-    tokens = {"solve": TokenCount(calls=1, prompt=10), "check": TokenCount(calls=1, completion=task)}
-    return Attempt(0, task, "ab"[task], temperature, sample, 0, score=score, passed=score == 1.0, tokens=tokens,
-                   seconds=2.0, metric_seconds=0.5)  # fmt: skip
-
-
-@pytest.fixture
-def counts() -> IterationCounts:
-    counts = IterationCounts(SAMPLING)
-    for each in (attempt(1, 1.0, 1, 1.0), attempt(0, 0.4, 0, None), attempt(1, 0.4, 1, 0.0), attempt(1, 1.0, 0, 1.0)):
-        counts.add(each)
-    return counts
-
-
-def test_places_are_those_of_task_temperature_and_sample(counts: IterationCounts) -> None:
-    """Sorted, they are the order of the algorithm."""
-    assert list(counts.places) == [7, 0, 5, 6] and counts.samples == 4
-
-
-def test_a_failure_counts_in_neither_number(counts: IterationCounts) -> None:
-    """It is no sample of the rate."""
-    assert counts.failures == 1
-    assert [(c.task_key, c.temperature, c.successes, c.samples) for c in counts.counts(TASKS[0])] == [
-        ("a", 0.4, 0, 0),
-        ("a", 1.0, 0, 0),
-    ]
-
-
-def test_the_best_temperature_has_the_highest_rate_and_is_the_first_of_equals(counts: IterationCounts) -> None:
-    """A temperature without a scored sample is the worst."""
-    best = counts.best(TASKS[1])
-    assert (best.temperature, best.successes, best.samples) == (1.0, 2, 2)
-    assert counts.best(TASKS[0]).temperature == 0.4
-
-
-def test_tokens_and_seconds_add_up_per_predictor_and_per_task(counts: IterationCounts) -> None:
-    """Failed samples have cost something too."""
-    assert counts.tokens == {"solve": TokenCount(calls=4, prompt=40), "check": TokenCount(calls=4, completion=3)}
-    assert counts.spent(1) == TokenCount(calls=6, prompt=30, completion=3) and counts.spent(5) == TokenCount()
-    assert (counts.seconds, counts.metric_seconds) == (8.0, 2.0)

@@ -1,6 +1,5 @@
 """Samples of one seed are the same whatever the threads; a failure and a wrong answer are different things."""
 
-import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -8,10 +7,9 @@ from typing import Any
 import dspy
 import pytest
 from dspy import lm15
-from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMServerError
 
 from optimizers import Budget, Domain, MetricError
-from optimizers.requests import Batch, derive_seed
+from optimizers.requests import derive_seed
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, some
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -134,19 +132,6 @@ def test_a_run_that_is_resumed_keeps_what_its_iterations_were_built_on():
     assert all(attempt.scored for attempt in resumed.attempts[16:])
 
 
-def test_a_metric_that_raises_ends_the_run_naming_the_sample():
-    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
-        raise ZeroDivisionError("boom")
-
-    with pytest.raises(MetricError, match=r"task a, temperature 0\.7, sample \d+: ZeroDivisionError: boom"):
-        learn("a", some, metric=metric)
-
-
-def test_a_metric_without_a_score_is_refused():
-    with pytest.raises(MetricError, match=r"task a.*it gave 'yes', expected a number"):
-        learn("a", some, metric=lambda example, prediction: "yes")
-
-
 def test_what_a_metric_returns_beside_the_score_is_recorded():
     def metric(example: dspy.Example, prediction: dspy.Prediction) -> dspy.Prediction:
         return dspy.Prediction(score=0.5, stage="type", diagnostics=["E1"])
@@ -155,17 +140,6 @@ def test_what_a_metric_returns_beside_the_score_is_recorded():
     attempt = compiled.experience.attempts[0]
     assert (attempt.score, attempt.passed) == (0.5, True)
     assert attempt.feedback == {"stage": "type", "diagnostics": ["E1"]}
-
-
-def test_the_metric_runs_in_the_worker_right_after_the_sample():
-    threads = set()
-
-    def metric(example: dspy.Example, prediction: dspy.Prediction) -> float:
-        threads.add(threading.get_ident())
-        return 0.0
-
-    learn("ab", some, metric=metric, threads=4)
-    assert threading.get_ident() not in threads and threads
 
 
 class Forgetful(dspy.Module):
@@ -223,55 +197,6 @@ def test_a_misspelt_field_of_the_metric_is_no_wrong_answer() -> None:
     """No predictor has it: the run ends, as every answer would fail."""
     with pytest.raises(MetricError, match="no attribute 'anwser'"):
         learn("a", some, metric=lambda example, prediction: prediction.anwser == "right a")
-
-
-ALONE = ["alone"]
-
-
-class Server:
-    """Answers a request for `n` with as many completions, or raises."""
-
-    def __init__(self, *given: str, error: Exception | None = None) -> None:
-        self.given, self.error, self.asked = given, error, []  # type: ignore[var-annotated]
-
-    def __call__(self, **settings: Any) -> list[str]:
-        self.asked.append(settings.get("n"))
-        if self.error is not None:
-            raise self.error
-        return list(self.given)
-
-
-def taken(batch: Batch, server: Server, *requests: str) -> list[Any]:
-    """What samples take that ask one after another; None for those that are to ask alone."""
-    found = []
-    for place, request in enumerate(requests):
-        batch.begin(place)
-        found.append(batch.take(request, server))
-    return found
-
-
-def test_each_sample_takes_the_completion_of_its_place_from_one_request() -> None:
-    """Only its first request is shared, and only if it is that of the others; and what the server left out is not."""
-    server, batch = Server("x", "y", "z"), Batch({"n": 4}, print)
-    assert taken(batch, server, "p", "other", "p", "p") == [["x"], None, ["z"], None]
-    assert batch.take("p", server) is None and server.asked == [4]
-
-
-def test_a_refusal_of_the_request_leaves_everybody_to_ask_alone() -> None:
-    refusals: list[Exception] = []
-    server = Server(error=LMInvalidRequestError(model="m", message="only 1"))
-    assert taken(Batch({"n": 2}, refusals.append), server, "p", "p") == [None, None]
-    assert len(refusals) == 1 and server.asked == [2]
-
-
-@pytest.mark.parametrize("kind", [LMServerError, ContextWindowExceededError])
-def test_a_failure_of_the_one_request_is_that_of_every_sample(kind: Any) -> None:
-    batch, server = Batch({"n": 2}, print), Server(error=kind(model="m", message="down"))
-    for place in range(2):
-        batch.begin(place)
-        with pytest.raises(kind):
-            batch.take("p", server)
-    assert server.asked == [2]
 
 
 RATES = {"a": 1, "b": 2, "c": 3}

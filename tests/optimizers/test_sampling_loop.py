@@ -103,21 +103,6 @@ def test_an_interrupt_loses_no_answer_that_is_being_taken_in(monkeypatch):
     assert engine.calls == len(record.attempts) == len(heard.attempts) == record.iterations[0].samples < 12
 
 
-def test_an_interrupt_with_the_last_answer_ends_the_run():
-    """There is nothing left to wait for when it comes."""
-    heard = Heard()
-
-    def interrupt(attempt: Attempt) -> None:
-        heard.attempts.append(attempt)
-        if len(heard.attempts) == 12:
-            signal.raise_signal(signal.SIGINT)
-
-    heard.sample_done = interrupt  # type: ignore[method-assign]
-    record = learn("abx", some, observers=[heard]).experience
-    assert (record.stopped, len(record.iterations), record.iterations[0].samples) == ("interrupted", 1, 12)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
 def test_an_interrupt_does_not_wait_for_a_request_that_hangs(monkeypatch):
     monkeypatch.setattr("optimizers.sampling_loop.PATIENCE", 0.05)
     release, hanging, heard = threading.Event(), threading.Event(), Heard()

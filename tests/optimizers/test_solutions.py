@@ -8,9 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers import Attempt, Budget, Domain, Experience
-from optimizers.attempt import TaskExample
-from optimizers.solutions import representative
+from optimizers import Budget, Domain, Experience
 from tests.support.scripted_program import ScriptedEngine, answer, by_task, learn
 
 
@@ -41,22 +39,6 @@ def test_entries_are_in_task_order_and_another_run_s_other_tasks_come_first() ->
     )  # fmt: skip
     assert [entry.task_key for entry in compiled.experience.entries] == ["x", "a", "b", "c"]
     assert [result.solved for result in compiled.experience.iterations] == [("b",), ("a",)]
-
-
-TASK = TaskExample(0, "a", dspy.Example(task="a").with_inputs("task"))
-CORRECT = [
-    Attempt(0, 0, "a", 0.7, number, number, outputs={"answer": text}, score=1.0, passed=True)
-    for number, text in enumerate(["longest", "mid", "s"])
-]
-
-
-def test_the_shortest_answer_that_is_confirmed_represents_the_task() -> None:
-    chosen = representative(Domain(), (0, 0), TASK, CORRECT)
-    assert chosen is not None and chosen.outputs["answer"] == "s"
-    picky = Domain(confirm=lambda example, outputs: outputs["answer"] != "s")
-    second = representative(picky, (0, 0), TASK, CORRECT)
-    assert second is not None and second.outputs["answer"] == "mid"
-    assert representative(Domain(confirm=lambda example, outputs: False), (0, 0), TASK, CORRECT) is None
 
 
 pytestmark = pytest.mark.usefixtures("no_waiting")

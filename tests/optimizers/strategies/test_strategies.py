@@ -1,6 +1,5 @@
 """What each strategy shows, and in which order."""
 
-import random
 from dataclasses import dataclass, field
 from itertools import islice
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import pytest
 from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError
 from optimizers.baselines import SinglePass
 from optimizers.strategies import SELECTIONS, make_selection
-from optimizers.strategies.base import Adaptive, DemoSet, Everything, NoDemonstrations, RandomChoice, Resample
+from optimizers.strategies.base import Adaptive, DemoSet, RandomChoice, Resample
 from tests.support.scripted_program import by_task, is_right, learn, story
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}
@@ -103,32 +102,11 @@ def test_three_levels_are_called_by_letters_and_others_by_numbers() -> None:
     assert Adaptive(10).level_label(9).endswith("-9-10")
 
 
-def test_a_run_without_entries_starts_with_a_pass_without_demonstrations_and_ends_where_it_solves_nothing() -> None:
-    progress: Any = Progress()
-    sets = Adaptive(2).demo_sets(progress)
-    assert next(sets) == DemoSet("None")
-    progress.finish(0)
-    assert list(sets) == []
-
-
-def test_a_solution_starts_the_next_cycle_and_a_cycle_without_one_ends_the_run() -> None:
-    progress, shown = solved_before(), []
-    for demo_set in Adaptive(2).demo_sets(progress):
-        shown.append((demo_set.label, demo_set.level, demo_set.cycle))
-        progress.finish(demo_set.cycle, *(["x"] if len(shown) == 1 else []))
-    assert shown == [("1_1", 0, 1), ("1_2", 0, 2), ("12_2", 1, 2)]
-
-
 def test_candidates_are_the_sets_of_the_cycle_that_would_come_next() -> None:
     progress = solved_before()
     progress.finish(3)
     assert [demo_set.label for demo_set in Adaptive(2).candidates(progress)] == ["1_4", "12_4"]
     assert list(Adaptive(2).candidates(Progress())) == []  # type: ignore[arg-type]
-
-
-def test_everything_is_hardest_first() -> None:
-    (found,) = Everything().order(SOLVED, random.Random(0))
-    assert "".join(each.name for each in found) == "abcde"
 
 
 def test_random_sets_have_the_sizes_of_the_levels_and_depend_on_the_seed_and_the_cycle_alone() -> None:
@@ -142,13 +120,6 @@ def test_random_sets_have_the_sizes_of_the_levels_and_depend_on_the_seed_and_the
 
     assert chosen(1, 1) == chosen(1, 1)
     assert len({str(chosen(seed, cycle)) for seed in (1, 2, 3) for cycle in (1, 2)}) == 6
-
-
-def test_one_set_without_demonstrations_whatever_is_solved() -> None:
-    progress = solved_before()
-    assert list(NoDemonstrations().demo_sets(progress)) == [DemoSet("None")]
-    assert list(NoDemonstrations("mipro", "mipro").demo_sets(progress)) == [DemoSet("mipro")]
-    assert list(NoDemonstrations().candidates(progress)) == []
 
 
 def late(task: str, demos: tuple[str, ...], visit: int) -> int:

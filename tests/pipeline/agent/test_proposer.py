@@ -15,12 +15,10 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers.demonstrations import taught_predictors
 from pipeline import load_program
 from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.agent.compiled import save_program
 from pipeline.agent.proposer import (
-    Proposer,
     ToolContext,
     check,
     list_examples,
@@ -126,15 +124,6 @@ def test_the_base_prompt_s_examples_can_be_run() -> None:
 
 
 @pytest.mark.parametrize("kind", ["predict", "cot", "react"])
-def test_demonstrations_have_a_place_in_each_kind(kind: ProposerKind) -> None:
-    """The predictor that the optimizer is to demonstrate to exists."""
-    agent = Agent("gated", proposer=kind, prompts={"proposer": "Propose.", "guardian": ""})
-    (name,) = taught_predictors(agent, ["task"], demonstrated_predictors(agent))
-    signature = dict(agent.named_predictors())[name].signature
-    assert {"task", "impl"} <= set(signature.fields)
-
-
-@pytest.mark.parametrize("kind", ["predict", "cot", "react"])
 @pytest.mark.parametrize("ir", [True, False])
 def test_a_saved_program_asks_what_it_asked(tmp_path: Path, kind: ProposerKind, ir: bool) -> None:
     """Request for request; a demonstration keeps its reasoning."""
@@ -151,20 +140,6 @@ def test_a_saved_program_asks_what_it_asked(tmp_path: Path, kind: ProposerKind, 
         asked.append(engine.texts)
     assert asked[0] == asked[1] == asked[2]
     assert ("def make_case(" in asked[0][0]) is not ir
-
-
-def test_the_embedded_lm_calls_no_tools() -> None:
-    """A request to it is answered so."""
-    engine = engine_named("embedded")
-    with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False)):
-        impl = Agent("none", proposer="react", prompts={"proposer": "Propose."})(task=task()).impl
-    assert impl == "I call no tools: I can only write STeP programs at once."
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    """With those there are."""
-    with pytest.raises(ValueError, match="predict, cot, react, typed, found 'tree'"):
-        Proposer("", "tree")  # type: ignore[arg-type]
 
 
 class Refusing:

@@ -55,12 +55,6 @@ def test_an_unknown_provider_is_reported() -> None:
     assert "expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded" in refusal("nobody/knows")
 
 
-@pytest.mark.parametrize("model", ["openai/", ""])
-def test_a_model_string_cut_short_is_reported(model: str) -> None:
-    """DSPy's own refusal of it is passed on."""
-    assert refusal(model).startswith(f"{model}: model ")
-
-
 @pytest.mark.parametrize(
     ("status", "message", "code", "reported"),
     [
@@ -152,15 +146,6 @@ def test_an_lm_is_asked_at_every_temperature(server: Server, monkeypatch: pytest
     server.set(faults=[fault("status", 400, at=[4], message="Unsupported value: 'temperature' does not support 0.7")])
     with pytest.raises(UsageError, match=r"--temperatures: openai/tiny refuses 0.7; try --temperatures 0.4: .*'temp"):
         make_lm("openai/tiny", server.address, temperatures=(0.4, 0.7))
-
-
-def test_a_model_that_reasons_is_asked_at_the_temperature_that_it_takes(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DSPy knows it by its name."""
-    monkeypatch.setenv("OPENAI_API_KEY", "right")
-    make_lm("openai/o3", server.address, temperatures=(0.4,))
-    assert [each["body"]["temperature"] for each in server.requests()] == [1.0]
 
 
 def test_a_busy_server_is_usable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
