@@ -402,6 +402,4 @@ def join_autologging() -> None:
         logger.warning("MLflow does not log this package's optimizers; call mlflow.dspy.autolog again: %s", error)
 
 
-# In Python's errors about arguments, where this class's own name would say nothing to the users of others.
-vars(AdaptiveFewShot)["compile"].__wrapped__.__qualname__ = "compile"
 join_autologging()

@@ -131,7 +131,7 @@ def watched() -> bool:
 
 
 class ProgressBar(BaseObserver):
-    """A bar for each iteration, over its samples, for a terminal or a notebook; commands have a display of their own."""
+    """A bar for each iteration, over its samples, for a terminal or a notebook; commands have their own display."""
 
     def __init__(self) -> None:
         self._bar: Any = None

@@ -1,17 +1,22 @@
 """What each strategy shows, and in which order."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError
+from optimizers.attempt import TaskExample
 from optimizers.baselines import SinglePass
+from optimizers.state import State
 from optimizers.strategies import SELECTIONS, make_selection
-from optimizers.strategies.base import Adaptive, DemoSet, RandomChoice, Resample
-from tests.support.scripted_program import by_task, is_right, learn, story
+from optimizers.strategies.base import Adaptive, DemoSet, Pick, RandomChoice, Resample, cumulative, stratify
+from tests.support.scripted_program import Heard, ScriptedEngine, by_task, is_right, learn, story
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}
 
@@ -149,3 +154,142 @@ def test_a_single_pass_resamples_on_demand() -> None:
     once = SinglePass(is_right, 4, budget=Budget(iterations=3))
     again = SinglePass(is_right, 4, resample=True, budget=Budget(iterations=3))
     assert [each.get_params()["selection"] for each in (once, again)] == ["none", "resample"]
+
+
+# A strategy of one's own is all that a new selection takes: the run records its labels and shows what it chooses.
+
+
+def solve_abc(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return {"a": 1, "b": 2, "c": 3}.get(task, 0)
+
+
+class Newest:
+    """Shows the entry that was earned last, then nothing more."""
+
+    name = "newest"
+
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
+        yield DemoSet("first pass")
+        yield DemoSet("newest_7", list(progress.entries.values())[-1:], level=4, cycle=7)
+
+    def candidates(self, progress: State) -> Sequence[DemoSet]:
+        return [DemoSet("newest", list(progress.entries.values())[-1:])]
+
+
+def test_the_record_has_the_labels_levels_and_cycles_of_the_strategy() -> None:
+    heard = Heard()
+    compiled = learn("abcx", solve_abc, selection=Newest(), observers=[heard])
+    assert isinstance(Newest(), Selection)
+    assert story(compiled) == ["first pass: - -> abc", "newest_7: c -> -"]
+    assert [(it.level, it.cycle) for it in compiled.experience.iterations] == [(-1, 0), (4, 7)]
+    assert [(event.label, event.cycle) for event in heard.started] == [("first pass", 0), ("newest_7", 7)]
+    assert [demo.task for demo in compiled.solve.demos] == ["c"]
+    assert compiled.experience.settings["selection"] == "newest"
+
+
+def test_nothing_is_asked_of_a_strategy_once_every_task_is_solved() -> None:
+    class Once(Newest):
+        def demo_sets(self, progress: State) -> Iterator[DemoSet]:
+            yield DemoSet("only")
+            raise AssertionError("asked again")
+
+    assert learn("abc", solve_abc, selection=Once()).experience.stopped == "solved"
+
+
+class PerTask(Newest):
+    """Shows every task the entries whose names its own name has, hardest first."""
+
+    budgets: list[int | None]
+
+    def __init__(self) -> None:
+        self.budgets = []
+
+    def demo_sets(self, progress: State) -> Iterator[DemoSet]:
+        def select(task: TaskExample, token_budget: int | None) -> Sequence[Pick]:
+            self.budgets.append(token_budget)
+            return [Pick(entry) for entry in progress.entries.values() if entry.task_key[0] in task.key]
+
+        yield DemoSet("None")
+        yield DemoSet("own_1", select=select, level=0, cycle=1)
+
+
+def test_a_strategy_may_show_every_task_demonstrations_of_its_own() -> None:
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        return 4 if demos else solve_abc(task, demos, visit)
+
+    heard, engine, names = Heard(), ScriptedEngine(script, 4), ["a", "b", "c", "xab", "xc", "x"]
+    compiled = learn(names, script, engine=engine, selection=PerTask(), observers=[heard])
+    shown = {task: demos for task, demos, _ in engine.drawn if task.startswith("x") and demos}
+    assert shown == {"xab": ("a", "b"), "xc": ("c",)}
+    assert compiled.experience.iterations[1].solved == ("xab", "xc")
+    assert heard.started[1].demos == ("a", "b", "c"), "the union, hardest first"
+    assert compiled.experience.unsolved == ("x",)
+
+
+def test_a_strategy_per_task_gets_the_tokens_of_a_prompt_and_what_exceeds_them_is_left_out() -> None:
+    selection = PerTask()
+    names = [name * 600 for name in "abc"] + ["x" + "a" * 1200 + "b", "xc"]
+    rates = {"a": 1, "b": 2, "c": 3}
+    compiled = learn(
+        names, lambda task, demos, visit: rates.get(task[0], 0), selection=selection, budget=Budget(context=1200)
+    )
+    assert selection.budgets == [1200, 1200]
+    _, result = compiled.experience.iterations
+    assert [key[0] for key in result.demos] == ["a", "c"] and [key[0] for key in result.left_out] == ["b"]
+
+
+# β: levels are disjoint, hold all of D, keep ties together, and agree with the worked examples.
+
+
+@dataclass(frozen=True)
+class Solved_levels:
+    name: int
+    rate: float
+
+
+def rated(*counts: int) -> list[Solved_levels]:
+    return [Solved_levels(name, count / 64) for name, count in enumerate(counts)]
+
+
+def sizes(counts: list[int], granularity: int) -> list[int]:
+    return [len(demos) for demos in cumulative(stratify(rated(*counts), granularity))]
+
+
+@pytest.mark.parametrize(
+    ("counts", "granularity", "expected"),
+    [
+        ([1, 1, 3, 20, 50], 3, [2, 4, 5]), ([2, 2, 2, 9], 3, [3, 3, 4]), ([], 3, []), ([5], 3, [1]),
+        ([5, 7], 3, [1, 2]), ([7, 7, 7, 7], 3, [4, 4, 4]), ([1, 2, 3, 4, 5, 6, 7], 3, [3, 5, 7]),
+        ([1, 2, 3, 4], 1, [4]), ([1, 2, 3, 4], 9, [1, 2, 3, 4]),
+    ],
+)  # fmt: skip
+def test_sizes_of_the_cumulative(counts, granularity, expected):
+    assert sizes(counts, granularity) == expected
+
+
+def test_a_boundary_that_crosses_levels_makes_a_later_selection_smaller_though_the_experience_grew():
+    assert (sizes([2, 2, 2, 9], 3)[0], sizes([2, 2, 2, 9, 1, 1], 3)[0]) == (3, 2)
+
+
+def test_order_is_hardest_first_and_ties_keep_theirs():
+    levels = stratify(rated(9, 2, 9, 2), 2)
+    assert [[solved.name for solved in level] for level in levels] == [[1, 3], [0, 2]]
+
+
+@given(st.lists(st.integers(1, 64), max_size=40), st.integers(1, 6))
+def test_levels_partition_the_experience(counts, granularity):
+    entries = rated(*counts)
+    levels = stratify(entries, granularity)
+    assert len(levels) == min(granularity, len(entries))
+    flat = [solved for level in levels for solved in level]
+    assert flat == sorted(entries, key=lambda solved: solved.rate)
+    for harder, easier in pairwise(levels):
+        assert not harder or not easier or harder[-1].rate < easier[0].rate
+    chosen = cumulative(levels)
+    assert all(a == b[: len(a)] for a, b in pairwise(chosen))
+    assert not entries or chosen[-1] == flat
+
+
+def test_granularity_below_one_is_refused():
+    with pytest.raises(ValueError, match="granularity"):
+        stratify([], 0)

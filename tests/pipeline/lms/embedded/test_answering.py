@@ -183,13 +183,3 @@ def test_a_demonstration_is_a_question_and_the_program_that_answers_it() -> None
     solved = demonstration(f"[[ ## task ## ]]\n{TEXT}", "[[ ## impl ## ]]\nreturn E0\n\n[[ ## completed ## ]]\n")
     assert solved is not None and solved.task == TASK and solved.program == "return E0"
     assert demonstration(TEXT, "I do not know.") is None
-
-
-def test_the_question_tells_proposals_from_repairs() -> None:
-    """A program beside the task makes it a repair; the fields asked for are those of the last paragraph."""
-    ask = "\n\nRespond with `[[ ## reasoning ## ]]`, then `[[ ## impl ## ]]`, and then `[[ ## completed ## ]]`."
-    proposal = question(f"[[ ## task ## ]]\n{TEXT}{ask}")
-    assert (proposal.program, proposal.fields) == (None, ("reasoning", "impl"))
-    repair = question(f"[[ ## task ## ]]\n{TEXT}\n\n[[ ## input_impl ## ]]\nreturn E0{ask}")
-    assert repair.program == "return E0"
-    assert question("").task is None

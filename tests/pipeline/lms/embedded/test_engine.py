@@ -14,7 +14,7 @@ from dspy.lm15 import Config, Message, Request, Response
 from optimizers import SampleError
 from optimizers.errors import UnavailableError
 from pipeline.base.errors import ClusterUnavailable
-from pipeline.lms.embedded import EmbeddedEngine, engine_named
+from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.embedded.engine import SAMPLING, estimate_tokens
 from pipeline.lms.embedded.parsing import sections
 from step_runtime.tasks.task import Task, dump_task
@@ -60,12 +60,6 @@ def proposal(engine: EmbeddedEngine, task: Task, seed: int | None) -> str:
 def answer(response: Response) -> str:
     assert response.message.text is not None
     return response.message.text
-
-
-def test_the_name_holds_the_dial() -> None:
-    """DSPy's cache knows models apart, but not engines."""
-    assert engine_named("embedded").model == EmbeddedEngine().model
-    assert engine_named("embedded/50").model == "embedded/50"
 
 
 def test_a_request_without_a_seed_gets_the_next_of_a_row(workers: Executor) -> None:
@@ -159,20 +153,6 @@ def test_it_serves_as_the_engine_of_a_dspy_lm(engine: EmbeddedEngine) -> None:
     lm = dspy.LM(engine.model, engine=engine, cache=False, temperature=0.7, seed=1)
     outputs = lm(user_message(task_named("gemm/0")) + ASK.format("impl"))
     assert "step.Accum" in str(outputs[0])
-
-
-def test_a_worker_that_fails_costs_its_sample(engine: EmbeddedEngine) -> None:
-    """Whatever it fails of, the reason is told."""
-
-    class Failing(Executor):
-        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-            failed: Future[Any] = Future()
-            failed.set_exception(ZeroDivisionError("a bug"))
-            return failed
-
-    asked = request(user_message(task_named("gemm/0")) + ASK.format("impl"))
-    with engine.answering_in(Failing()), pytest.raises(SampleError, match="ZeroDivisionError: a bug"):
-        engine.complete(asked)
 
 
 def test_a_lost_cluster_is_not_a_failure_of_a_sample() -> None:
