@@ -7,12 +7,10 @@ figure except times, for any number of threads.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import math
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import field, fields, replace
 from typing import Annotated, Any
@@ -34,7 +32,6 @@ from optimizers.ledger import Ledger
 from optimizers.observer import Observer, ProgressBar, watched
 from optimizers.run import Run, choose_demos, hold_out, learn, start
 from optimizers.sampling import Sampler, Sampling
-from optimizers.sampling_loop import CANCELLED
 from optimizers.state import State
 from optimizers.strategies import make_selection
 from optimizers.strategies.base import Resample
@@ -218,21 +215,6 @@ class AdaptiveFewShot(Teleprompter):
             stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             _fail(state, run, error, stopped, one_line(error))
             raise
-
-    async def acompile(self, student: dspy.Module, **arguments: Any) -> dspy.Module:
-        """As `compile`, without holding up the event loop: in a thread, with the settings of `dspy.context`.
-
-        If the task is cancelled, no further sample starts, as after an interrupt.
-        """
-        cancelled = threading.Event()
-        token = CANCELLED.set(cancelled)
-        try:
-            return await asyncio.to_thread(self.compile, student, **arguments)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-        finally:
-            CANCELLED.reset(token)
 
     _prepares = False
     """Whether `_prepared` makes the program that is sampled, with its demonstrations and instructions."""

@@ -93,10 +93,7 @@ class Attempt:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
-        data: dict[str, Any] = to_jsonable(self)
-        absent = [name for name in ("calls", "left_out") if not data[name]]
-        kept = {name: value for name, value in data.items() if name not in absent}
-        return {**kept, "calls": calls_to_data(self.calls)} if self.calls else kept
+        return {**to_jsonable(self), "calls": calls_to_data(self.calls)}
 
     @property
     def too_long(self) -> bool:
@@ -107,7 +104,7 @@ class Attempt:
     def from_dict(cls, data: Mapping[str, Any]) -> Attempt:
         """The attempt that `to_dict` wrote; outputs and feedback stay as JSON has them."""
         tokens = {name: TokenCount.from_dict(count) for name, count in data["tokens"].items()}
-        return cls(**{**data, "tokens": tokens, "calls": calls_from_data(data.get("calls", {}))})
+        return cls(**{**data, "tokens": tokens, "calls": calls_from_data(data["calls"])})
 
 
 def calls_to_data(calls: Calls, encode: Callable[[Mapping[str, Any]], Any] = to_jsonable) -> dict[str, Any]:

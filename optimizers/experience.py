@@ -48,7 +48,7 @@ class Entry:
         answer_iteration: Index of the iteration that gave the answer; None for `iteration`. It differs where a cheaper
             answer has replaced the first one.
         cost: The cost of the answer, if the domain has costs.
-        pooled_successes: Correct answers at all temperatures together; None in records of earlier versions.
+        pooled_successes: Correct answers at all temperatures together; None where no LM was sampled.
         pooled_samples: Scored samples at all temperatures together; None likewise.
         held_out: The verdict on the answer on held-out data; None if it was not judged once more.
         teacher: The solver of the task in the LM's place, without `successes` of the LM; None if the LM did.
@@ -136,8 +136,7 @@ class IterationResult:
             empty where all tasks were shown `demos`, which is otherwise their union.
         improved: Keys of the tasks, solved before, that got a cheaper answer here.
         costs: The cost of each solved task's answer after this iteration, if the domain has costs.
-        pass_at_1_pooled: As `pass_at_1`, over the samples of all temperatures together, which is unbiased; None in
-            records of earlier versions.
+        pass_at_1_pooled: As `pass_at_1`, over the samples of all temperatures together, which is unbiased.
         pass_at_8_pooled: The same for k = 8.
         solved_parts: Keys of the sub-tasks solved here, which `solved` and `solved_total` leave out.
         composed: The sub-tasks that compose an answer, by task of `solved` with a composed answer.
@@ -167,8 +166,8 @@ class IterationResult:
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     improved: tuple[str, ...] = ()
     costs: Mapping[str, float] = field(default_factory=dict)
-    pass_at_1_pooled: float | None = None
-    pass_at_8_pooled: float | None = None
+    pass_at_1_pooled: float = 0.0
+    pass_at_8_pooled: float = 0.0
     solved_parts: tuple[str, ...] = ()
     composed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unknown: int = 0
@@ -317,15 +316,6 @@ class Experience:
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts", "carried")
         }
         data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}
-        for result in data["iterations"]:
-            optional = ("reasons", "improved", "costs", "pass_at_1_pooled", "pass_at_8_pooled")
-            for name in (*optional, "solved_parts", "composed"):
-                if result[name] is None or result[name] in ({}, []):
-                    del result[name]
-            if not result["unknown"]:
-                del result["unknown"]
-        if not self.refused:
-            del data["refused"]
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
         return data
@@ -371,15 +361,11 @@ def _reader() -> TypeAdapter[Experience]:
 
 
 def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
-    """An entry's fields; calls, costs and the answer's iteration only where there are any."""
-    data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
-    data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
-    data["calls"] = calls_to_data(entry.calls, encode) or None
-    optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples", "held_out", "teacher")
-    absent = {name for name in (*optional, "composed_from") if data[name] in (None, [])}
-    return {name: value for name, value in data.items() if name not in absent}
+    fields = {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
+    data: dict[str, Any] = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
+    return {**data, **fields, "calls": calls_to_data(entry.calls, encode)}
 
 
 def _decoded(entry: Mapping[str, Any], decode: Codec) -> dict[str, Any]:
-    calls = calls_from_data(entry.get("calls", {}), decode)
+    calls = calls_from_data(entry["calls"], decode)
     return {**entry, "inputs": decode(entry["inputs"]), "outputs": decode(entry["outputs"]), "calls": calls}

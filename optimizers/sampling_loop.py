@@ -16,7 +16,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +44,6 @@ TICK = 1.0
 """Seconds without a result after which limits are checked."""
 
 _DONE: Any = object()
-CANCELLED: ContextVar[threading.Event | None] = ContextVar("CANCELLED", default=None)
-"""Set from elsewhere, it interrupts the loops of the context."""
 
 
 class IterationCounts:
@@ -271,9 +268,6 @@ class SamplingLoop:
         """Takes results until the pool is empty; stops it when the loop must end."""
         stop, excused, own, worked = None, 0, 0, self.worked
         for results in pool:
-            if (cancelled := CANCELLED.get()) is not None and cancelled.is_set():
-                cancelled.clear()  # once, so that samples in flight are still taken
-                raise KeyboardInterrupt
             failure = None
             for result in results or ():
                 self.take(result.attempt)

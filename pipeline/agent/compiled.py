@@ -7,13 +7,12 @@ has changed since. It works with any LM. Loading runs no code from the file and 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import dspy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from optimizers import Entry, TokenCount
 from optimizers.strategies.coverage import DemoPool
@@ -37,7 +36,8 @@ LONGEST = 2**28
 MAX_MESSAGES = 20
 """Problems in a file that are reported."""
 
-_MOST_TOKENS = 10**12
+_MOST = 10**12
+"""Of any count, so that a quotient is a float."""
 
 Lines = list[str]
 """A text of several lines, which JSON would write on one line."""
@@ -58,20 +58,14 @@ class SavedDemonstration(_Saved):
 class SavedSolution(SavedDemonstration):
     """A solved task that may be shown, with the number of the LM's right answers."""
 
-    successes: int = Field(ge=0, le=_MOST_TOKENS)
-    samples: int = Field(ge=1, le=_MOST_TOKENS)
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> SavedSolution:
-        if self.successes > self.samples:
-            raise ValueError(f"expected at most {self.samples} successes, as many as samples, got {self.successes}")
-        return self
+    successes: int = Field(ge=0, le=_MOST)
+    samples: int = Field(ge=1, le=_MOST)
 
 
 class SavedPool(_Saved):
     """The solved tasks of which each task is shown those that suit it, in `tokens` at most: see `DemoPool`."""
 
-    tokens: int | None = Field(default=None, ge=1, le=_MOST_TOKENS)
+    tokens: int | None = Field(default=None, ge=1, le=_MOST)
     relevant: bool = False
     solutions: list[SavedSolution]
 
@@ -129,7 +123,7 @@ def save_program(
         language=program.language,
         language_version=program.language and registry.version(program.language),
         metadata=dict(metadata or {}),
-        pool=None if program.pool is None else _saved_pool(program, program.pool),
+        pool=program.pool and _saved_pool(program, program.pool),
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
     content = saved.model_dump(
@@ -248,9 +242,6 @@ def _saved_pool(agent: Agent, pool: DemoPool) -> SavedPool:
 
 def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
     entries, signature = [], _pool_predictor(agent).signature
-    twice = [name for name, count in Counter(each.name for each in saved.solutions).items() if count > 1]
-    if twice:
-        raise UsageError(f"{where}: expected each task once, found {_key(twice[0])} again")
     for index, solution in enumerate(saved.solutions):
         fields = dict(_loaded(solution, f"{where}[{index}]", signature, agent.language))
         inputs, unsaid = {"task": fields.pop("task")}, (0.0, 0, 0.0, 0, TokenCount())

@@ -6,10 +6,8 @@ d_j = D solves nothing, or when D stays empty; entries carry the figures of the 
 equals the algorithm as the paper writes it down, for any rates, levels and number of threads.
 """
 
-import asyncio
 import random
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
@@ -21,18 +19,16 @@ from dspy import lm15
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers import AdaptiveFewShot, BaseObserver, Budget, Domain, Experience, SinglePass, pass_at_k
+from optimizers import AdaptiveFewShot, Budget, Domain, Experience, SinglePass, pass_at_k
 from optimizers.domain import input_digest
 from optimizers.pass_at_k import counted
 from tests.support.scripted_program import (
     ScriptedEngine,
-    Solver,
     answer,
     by_task,
     is_right,
     learn,
     respond,
-    some,
     story,
     tasks,
 )
@@ -258,57 +254,6 @@ def test_an_unknown_option_is_named_with_the_optimizer_that_has_none(optimizer: 
     """As the user wrote it, with the options that there are."""
     with pytest.raises(TypeError, match=rf"^{optimizer.__name__}: no option max_bootstrapped_demos; the options are "):
         optimizer(is_right, max_bootstrapped_demos=3)
-
-
-def test_compiling_can_be_awaited() -> None:
-    """The event loop goes on meanwhile; the settings are those of the caller's context."""
-
-    async def both() -> tuple[Any, int]:
-        optimizer, turns = AdaptiveFewShot(is_right, 4, temperatures=(0.7,), domain=Domain(task_key=by_task)), 0
-        with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(some, 4), cache=False)):
-            compiling = asyncio.create_task(optimizer.acompile(Solver(), trainset=tasks("ab")))
-        while not compiling.done():
-            await asyncio.sleep(0.001)
-            turns += 1
-        return await compiling, turns
-
-    compiled, turns = asyncio.run(both())
-    assert compiled.experience.solved == ("a", "b") and turns > 1
-
-
-def test_a_cancelled_compilation_ends_like_an_interrupted_one() -> None:
-    """No further sample starts; what was sampled is in the record that listeners get."""
-    asked, ended = threading.Event(), threading.Event()
-    records: list[Experience] = []
-
-    class Slow(ScriptedEngine):
-        def complete(self, request: Any) -> Any:
-            asked.set()
-            return super().complete(request)
-
-    class Last(BaseObserver):
-        def sample_done(self, attempt: Any) -> None:
-            cancelled.wait(10)
-
-        def run_finished(self, experience: Experience) -> None:
-            records.append(experience)
-            ended.set()
-
-    cancelled, engine = threading.Event(), Slow(some, 64)
-
-    async def cancel() -> None:
-        optimizer = AdaptiveFewShot(is_right, 64, temperatures=(0.7,), threads=1, observers=[Last()])
-        with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
-            compiling = asyncio.create_task(optimizer.acompile(Solver(), trainset=tasks("abx")))
-        await asyncio.to_thread(asked.wait)
-        compiling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await compiling
-        cancelled.set()
-        await asyncio.to_thread(ended.wait, 10)
-
-    asyncio.run(cancel())
-    assert records[0].stopped == "interrupted" and engine.calls < 10
 
 
 # The entries of a run's tasks, extended iteration by iteration.

@@ -135,13 +135,6 @@ def test_codecs_go_over_the_fields_of_calls():
     assert loaded.entries == record.entries
 
 
-def test_a_program_whose_own_fields_say_all_is_recorded_without_calls():
-    record = learn("a", lambda *_: 4).experience
-    data = record.to_dict()
-    assert "calls" not in data["entries"][0] and not any("calls" in attempt for attempt in data["attempts"])
-    assert record.entries[0].calls == {}
-
-
 def test_calls_are_kept_of_right_answers_alone():
     record = compile_pipeline(("easy", "hard"), Reader()).experience
     assert {attempt.passed for attempt in record.attempts} == {True, False}

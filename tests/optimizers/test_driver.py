@@ -24,7 +24,6 @@ from dspy.utils.exceptions import LMAuthError
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, SinglePass
 from optimizers import baselines as registry
 from optimizers.arguments import named_examples
-from optimizers.observer import watched
 from optimizers.sampling import Sampling
 from tests.support import forked, quick_stores
 from tests.support.paths import PROJECT
@@ -109,27 +108,6 @@ def test_the_other_candidates_are_neither_saved_nor_copied():
     read = pickle.loads(cloudpickle.dumps(compiled))
     assert read.candidate_programs == [] and type(read.candidate_programs) is list
     assert [demo.task for demo in read.solve.demos] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"names": ""}, "trainset is empty"),
-        ({"domain": Domain(task_key=lambda example: "same"), "names": "ab"}, "both named 'same'"),
-        ({"granularity": 0}, "granularity"),
-        ({"temperatures": ()}, "temperatures"),
-        ({"temperatures": (0.4, 0.4)}, "twice"),
-        ({"threads": 0}, "threads"),
-        ({"domain": Domain(demo_predictors=("guess",))}, "no predictor guess; it has solve"),
-        ({"compiling": {"teacher": Solver()}}, "no teacher"),
-        ({"student": dspy.Predict("question -> answer")}, "takes none of the examples' inputs"),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_is_sampled(options, message):
-    engine = ScriptedEngine(some, 4)
-    with pytest.raises(ValueError, match=message):
-        learn(options.pop("names", "a"), some, engine=engine, **options)
-    assert engine.calls == 0
 
 
 @pytest.mark.parametrize(("student", "task"), [(lambda **_: None, tasks("a")[0]), (Solver(), {"question": "a"})])
@@ -376,6 +354,11 @@ def compile_tasks(trainset: list[Any], **options: Any) -> tuple[dspy.Module | No
         ({"compiling": {"experience": "run 1"}}, "experience: expected an instance of Experience, found 'run 1'"),
         ({"compiling": {"resume": "abc"}}, "resume[0]: expected an optimizers.Attempt, found str"),
         ({"compiling": {"resume": 3}}, "resume: expected an instance of Sequence, found 3"),
+        ({"compiling": {"teacher": Solver()}}, "the student learns from its own answers; it takes no teacher"),
+        ({"domain": Domain(demo_predictors=("guess",))}, "the program has no predictor guess; it has solve"),
+        ({"max_demos": -1}, "max_demos: expected greater than or equal to 0, found -1"),
+        ({"failure_score": float("nan")}, "failure_score: expected a finite number, found nan"),
+        ({"metric_threshold": "1"}, "metric_threshold: expected a valid number, found '1'"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_named(options, message):
@@ -444,6 +427,7 @@ def test_inputs_whose_text_holds_an_address_have_no_lasting_name():
 def test_examples_of_the_validation_set_are_named_as_such():
     error = compile_tasks(tasks("a"), compiling={"valset": [SimpleNamespace(task="v")]})[2]
     assert str(error) == "valset[0]: expected a dspy.Example, found SimpleNamespace"
+    assert str(compile_tasks([])[2]) == "the trainset is empty"
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
@@ -473,21 +457,6 @@ def test_every_iteration_has_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert not out and "1: None: 100%" in err and "12/12" in err and "solved=2/3" in err
     assert "validation of H_2: 100%" in err and "tokens=" in err
-
-
-def test_there_is_a_bar_where_somebody_sees_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Not where the output is a file, nor where it is switched off."""
-    assert not watched()
-    learn("a", some)
-    monkeypatch.setattr("optimizers.adaptive.watched", lambda: True)
-    learn("a", some, display_progress=False)
-    assert not capsys.readouterr().err
-    learn("a", some)
-    assert "1: None" in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    assert watched()
 
 
 # What the result of a run does not show is said.
@@ -575,21 +544,6 @@ def test_a_run_with_a_refused_task_ends_on_resumption_as_if_it_was_never_interru
         assert [a.error for a in resumed.attempts] == [a.error for a in whole.attempts]
         assert (resumed.stopped, resumed.message) == (whole.stopped, whole.message)
         assert [r.unanswered for r in resumed.iterations] == [r.unanswered for r in whole.iterations]
-
-
-def test_prompts_too_long_for_some_task_once_there_are_demonstrations_do_not_end_the_run():
-    class Short(Refusing):
-        def complete(self, request: Any) -> Any:
-            long = len(request.messages) > 2 and "\nx\n" in (request.messages[-1].text or "")
-            if long:
-                raise lm15.ContextLengthError("too long")
-            return super().complete(request)
-
-    record = learn("abcxy", shown_two, engine=Short(shown_two, 8), n=8, threads=1).experience
-    assert record.stopped == "exhausted" and not any(result.unanswered for result in record.iterations)
-    without = [attempt.left_out for attempt in record.attempts if attempt.task_key == "x" and attempt.iteration == 1]
-    assert without == [2] * 8, "asked again without the demonstrations, and answered"
-    assert [result.label for result in record.iterations] == ["None", "H_1", "HM_1", "HME_1"]
 
 
 def test_only_the_chosen_predictors_get_demonstrations_and_of_their_own_calls():

@@ -88,24 +88,6 @@ def test_failed_parses_and_the_second_try_in_json_are_counted():
     }
 
 
-def test_retries_of_transient_failures_are_counted():
-    class Shaky(ScriptedEngine):
-        asked = 0
-
-        def complete(self, request: Any) -> Any:
-            with self.lock:
-                self.asked += 1
-                if self.asked % 2:
-                    raise lm15.ServerError("500")
-            return super().complete(request)
-
-    engine = Shaky(half, 4)
-    compiled = learn("a", half, engine=engine, threads=1)
-    assert (engine.asked, engine.calls) == (8, 4)
-    assert (total(compiled).calls, total(compiled).failed, total(compiled).prompt) == (8, 4, engine.prompt)
-    assert compiled.experience.iterations[0].failures == 0
-
-
 def test_answers_from_the_cache_have_their_own_columns_and_cost_nothing(memory_cache):
     engine = ScriptedEngine(half, 4)
     first = learn("ax", half, engine=engine, lm={"cache": True})
@@ -422,21 +404,6 @@ def test_samples_and_overhead_add_up_per_predictor() -> None:
     assert overhead.counts["propose"].prompt == 10
 
 
-def test_tokens_of_a_judge_count_towards_its_own_limit_only() -> None:
-    """A run that is judged by an LM ends when its own tokens, or those of the judge, reach a limit."""
-    spending = Spending(Budget(tokens=8, judge_tokens=50))
-    spending.add({"propose": TokenCount(prompt=7), JUDGE: TokenCount(prompt=49)})
-    assert spending.reached() is None
-    spending.add({"propose": TokenCount(completion=1)})
-    assert spending.reached() == "8 tokens of 8"
-    judged = Spending(Budget(tokens=8, judge_tokens=50))
-    judged.add({JUDGE: TokenCount(prompt=50)})
-    assert judged.reached() == "50 tokens of the LM judge of 50"
-
-
-PAST = 0.0
-
-
 FAR = 10_000.0
 
 
@@ -449,13 +416,6 @@ def test_a_call_in_time_gives_its_result_and_its_error_in_the_callers_context() 
         assert after(FAR).run(lambda: dspy.settings.trace) == ["mine"]
     with pytest.raises(ZeroDivisionError):
         after(FAR).run(lambda: 1 // 0)
-
-
-def test_after_it_nothing_is_called() -> None:
-    called = []
-    with pytest.raises(DeadlineReached):
-        after(PAST).run(lambda: called.append(1))
-    assert not called
 
 
 def test_a_coroutine_ends_with_it() -> None:

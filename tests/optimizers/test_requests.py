@@ -8,41 +8,19 @@ from dspy import lm15
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
-    LMAuthError,
     LMError,
     LMInvalidRequestError,
-    LMProviderError,
     LMRateLimitError,
-    LMServerError,
-    LMTransportError,
 )
 
 from optimizers import AdaptiveFewShot
 from optimizers.requests import (
     KEPT,
     as_too_long,
-    is_transient,
     retry_after,
 )
 from tests.support.faults import too_long
 from tests.support.scripted_program import ScriptedEngine, Solver, is_right, learn, some, tasks
-
-
-@pytest.mark.parametrize(
-    ("error", "transient"),
-    [
-        (LMRateLimitError("slow down", status=429), True),
-        (LMServerError("on fire", status=500), True),
-        (LMTransportError("reset"), True),
-        (LMProviderError("the reply is not JSON", status=200), True),
-        (LMProviderError("no", status=418), False),
-        (LMInvalidRequestError("no", status=400), False),
-        (LMAuthError("no", status=200), False),
-        (ValueError("no"), False),
-    ],
-)
-def test_transient_errors_are_distinguished_from_lasting_ones(error: Exception, transient: bool) -> None:
-    assert is_transient(error) is transient
 
 
 class Carrying(Exception):

@@ -1,7 +1,6 @@
 """Samples of one seed are the same whatever the threads; a failure and a wrong answer are different things."""
 
 import logging
-import re
 import signal
 import threading
 import time
@@ -88,23 +87,6 @@ def test_the_engine_sees_each_samples_temperature_and_seed():
     compiled = learn("x", some, engine=engine, n=3, temperatures=(0.0, 0.7))
     sent = {(request.config.temperature, request.config.seed) for request in engine.requests}
     assert sent == {(a.temperature, a.seed) for a in compiled.experience.attempts} and len(sent) == 6
-
-
-def test_failures_within_the_bound_are_not_wrong_answers():
-    class Sometimes(ScriptedEngine):
-        def complete(self, request: Any) -> Any:
-            response = super().complete(request)
-            if self.calls == 5:
-                raise lm15.InvalidRequestError("no")
-            return response
-
-    compiled = learn("a", lambda *_: 4, engine=Sometimes(lambda *_: 8, 8), n=8, threads=1)
-    (entry,) = compiled.experience.entries
-    assert (entry.successes, entry.samples, entry.rate) == (7, 7, 1.0)
-    (failed,) = [a for a in compiled.experience.attempts if not a.scored]
-    assert (failed.sample, failed.passed, failed.score) == (4, False, None)
-    assert failed.error is not None and failed.error.startswith("LMInvalidRequestError")
-    assert compiled.experience.iterations[0].failures == 1
 
 
 def test_a_program_that_crashes_is_a_failure_and_its_error_the_reason():
@@ -427,32 +409,6 @@ def test_an_lm_that_fails_on_the_others_still_ends_a_run_with_a_refused_task(err
     record = learn("abcxr", shown_two, engine=engine, n=40, threads=1, lm={"num_retries": 0}).experience
     assert (record.stopped, len(record.iterations)) == ("failed", 2)
     assert record.message.startswith("9 of ")
-
-
-def test_an_lm_that_is_gone_ends_the_run_when_refused_tasks_are_all_that_is_left():
-    class Gone(Refusing):
-        def complete(self, request: Any) -> Any:
-            if len(request.messages) > 2:
-                self.error = lm15.ServerError("down")
-            return super().complete(request)
-
-    engine = Gone(shown_two, 40)
-    record = learn("abcr", shown_two, engine=engine, n=40, threads=1, lm={"num_retries": 0}).experience
-    assert (record.stopped, len(record.iterations)) == ("failed", 2)
-    assert record.message == "9 of 9 samples got no answer, the last: LMServerError: [scripted] down"
-
-
-def test_the_message_distinguishes_a_program_that_raises_from_an_lm_that_gives_no_answer():
-    class Half(Solver):
-        def forward(self, task: str) -> dspy.Prediction:
-            if task != "a":
-                raise ConnectionError("boom")
-            return self.solve(task=task)
-
-    record = learn("abc", lambda *_: 4, student=Half(), n=20, threads=1).experience
-    assert re.fullmatch(
-        r"\d+ of \d+ samples got no answer, the last as the program raised ConnectionError: boom", record.message
-    )
 
 
 @pytest.mark.parametrize("at", ["program", "metric"])

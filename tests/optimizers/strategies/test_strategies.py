@@ -271,11 +271,6 @@ def test_a_boundary_that_crosses_levels_makes_a_later_selection_smaller_though_t
     assert (sizes([2, 2, 2, 9], 3)[0], sizes([2, 2, 2, 9, 1, 1], 3)[0]) == (3, 2)
 
 
-def test_order_is_hardest_first_and_ties_keep_theirs():
-    levels = stratify(rated(9, 2, 9, 2), 2)
-    assert [[solved.name for solved in level] for level in levels] == [[1, 3], [0, 2]]
-
-
 @given(st.lists(st.integers(1, 64), max_size=40), st.integers(1, 6))
 def test_levels_partition_the_experience(counts, granularity):
     entries = rated(*counts)
@@ -288,8 +283,3 @@ def test_levels_partition_the_experience(counts, granularity):
     chosen = cumulative(levels)
     assert all(a == b[: len(a)] for a, b in pairwise(chosen))
     assert not entries or chosen[-1] == flat
-
-
-def test_granularity_below_one_is_refused():
-    with pytest.raises(ValueError, match="granularity"):
-        stratify([], 0)
