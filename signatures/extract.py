@@ -55,9 +55,8 @@ _CODE = re.compile(
     rf"{_PREFIX}(?:{_NAMES}=(?!=)|return\b|for\b.*:|\w++\.append\(|#|\"\"\"|'''|[)\]}}])|^\s*+$", re.MULTILINE
 )
 
-_THOUGHT = re.compile(
-    r"[<◁\[](?P<end>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]",
-    re.IGNORECASE,
+_THOUGHT_END = re.compile(
+    r"[<◁\[]/(?:\w{1,20}:)?(?:think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]", re.IGNORECASE
 )
 _MARKER = re.compile(r"(?<!\*)\**+\[\[\s*+#++\s*+(\w++)[\s#]*+\]\]\**+")
 _CUT_MARKER = re.compile(r"\[\[\s*+#[^\]\n]*+\Z")
@@ -65,7 +64,7 @@ _TAG = re.compile(
     r"<(impl|output_impl|program|code|answer|solution|parameter)(?: [^<>]*)?>(.*?)(?:</\1>|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_FENCE = re.compile(r"^[ \t]*+(?:[-*>]|\d++\.)?[ \t]*+(?:`{3,}+|~{3,}+)[ \t]*+([\w+.#-]*+)[^`\n]*+$")
+_FENCE = re.compile(r"^[ \t]*+(?:[-*>]|\d++\.)?[ \t]*+(?:`{3,}+|~{3,}+)[ \t]*+([\w+.#-]*+)[^`\n]*+$", re.MULTILINE)
 _KEY = re.compile(
     r"""^(?P<indent>[ \t]*+)(?:-[ ])?(?:.*[{,])?[ \t]*+
         ["'*`]*+(?:(?:output_)?impl(?:ementation)?|program|answer|solution|assistant)["'*`]*+[ \t]*+
@@ -163,26 +162,8 @@ def _without_control(line: str) -> str:
 
 
 def _after_thought(text: str) -> str:
-    """The answer without the reasoning, unless that contains the only program."""
-    marks = [*_THOUGHT.finditer(text)]
-    ends: dict[str, list[int]] = {}
-    for mark in marks:
-        if mark["end"]:
-            ends.setdefault(mark["tag"].lower(), []).append(mark.end())
-    if not ends:
-        return text
-    after, closed = 0, 0
-    for mark in marks:
-        if mark.start() < closed:
-            continue  # inside a thought
-        if mark["end"]:
-            after = mark.end()  # of a thought that starts in the request
-            continue
-        own = ends.get(mark["tag"].lower(), [])
-        place = bisect_left(own, mark.end())
-        if place < len(own):
-            after = closed = own[place]
-    rest = text[after:]
+    """The answer after the last end of a thought, unless all of its programs stand before it."""
+    *_, rest = _THOUGHT_END.split(text)
     return rest if holds_program(rest) else text
 
 
@@ -203,26 +184,18 @@ def _fenced(text: str) -> str:
     # A fence may share its line with the program's first or last line.
     text = _OPENING_FENCE.sub(r"\1\n", text)
     text = _CLOSING_FENCE.sub(r"\n\1", text)
-    inside: list[list[str]] = []
-    outside: list[list[str]] = [[]]
-    block: list[str] | None = None
-    patch = False
-    for line in text.split("\n"):
-        fence = _FENCE.match(line)
-        if fence is None:
-            if block is None:
-                outside[-1].append(line)
-            else:
-                block += [line] if not patch else [line[1:]] if line[:1] != "-" else []
-            continue
-        if block is not None:
-            inside.append(block)
-        outside.append([])
-        block = [] if block is None or fence[1] else None
-        patch = fence[1] in ("diff", "patch")
-    inside += [block] if block is not None else []
-    between = _best(("\n".join([*lines, ""]) for lines in reversed(outside)), text)
-    return _best(("\n".join(lines) for lines in reversed(inside)), between)
+    before, *parts = _FENCE.split(text)
+    inside, outside = list[str](), [before]
+    is_open = False
+    for label, part in zip(parts[::2], parts[1::2], strict=True):
+        is_open = bool(label) or not is_open
+        (inside if is_open else outside).append(_patched(part) if label in ("diff", "patch") else part)
+    return _best(reversed(inside), _best(reversed(outside), text))
+
+
+def _patched(patch: str) -> str:
+    """The lines after a patch."""
+    return "\n".join(line[1:] for line in patch.split("\n") if not line.startswith("-"))
 
 
 def _value(text: str) -> str:
