@@ -7,12 +7,13 @@ has changed since. It works with any LM. Loading runs no code from the file and 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import dspy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from optimizers import Entry, TokenCount
 from optimizers.strategies.coverage import DemoPool
@@ -60,6 +61,12 @@ class SavedSolution(SavedDemonstration):
 
     successes: int = Field(ge=0, le=_MOST)
     samples: int = Field(ge=1, le=_MOST)
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> SavedSolution:
+        if self.successes > self.samples:
+            raise ValueError(f"expected at most {self.samples} successes, as many as samples, got {self.successes}")
+        return self
 
 
 class SavedPool(_Saved):
@@ -242,6 +249,9 @@ def _saved_pool(agent: Agent, pool: DemoPool) -> SavedPool:
 
 def _loaded_pool(saved: SavedPool, where: str, agent: Agent) -> DemoPool:
     entries, signature = [], _pool_predictor(agent).signature
+    twice = [name for name, count in Counter(each.name for each in saved.solutions).items() if count > 1]
+    if twice:
+        raise UsageError(f"{where}: expected each task once, found {_key(twice[0])} again")
     for index, solution in enumerate(saved.solutions):
         fields = dict(_loaded(solution, f"{where}[{index}]", signature, agent.language))
         inputs, unsaid = {"task": fields.pop("task")}, (0.0, 0, 0.0, 0, TokenCount())

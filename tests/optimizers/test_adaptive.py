@@ -88,20 +88,6 @@ def test_ties_stand_in_task_order_whatever_iteration_solved_them():
     assert story(compiled) == ["None: - -> cd", "1_1: cd -> a", "1_2: acd -> -"]
 
 
-def test_without_a_success_the_run_ends_after_the_first_iteration():
-    compiled = learn("xy", unaided)
-    assert story(compiled) == ["None: - -> -"]
-    assert (compiled.experience.stopped, compiled.experience.entries) == ("exhausted", ())
-    assert compiled.solve.demos == []
-
-
-def test_everything_solved_at_once_ends_the_run_at_once():
-    compiled = learn("abc", unaided)
-    assert story(compiled) == ["None: - -> abc"]
-    assert compiled.experience.stopped == "solved"
-    assert [demo.task for demo in compiled.solve.demos] == ["a"]
-
-
 def test_a_task_has_the_rate_of_its_best_temperature_and_the_first_of_equals():
     class Warm(ScriptedEngine):
         def complete(self, request: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import pickle
 import subprocess
 import sys
 import threading
@@ -13,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import cloudpickle
 import dspy
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from dspy import lm15
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMAuthError
 
-from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, SinglePass
+from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
 from optimizers import baselines as registry
 from optimizers.arguments import named_examples
 from optimizers.sampling import Sampling
@@ -44,11 +42,6 @@ from tests.support.scripted_program import (
 )
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
-
-
-def test_an_lm_that_refuses_before_it_answered_raises_its_own_error():
-    with pytest.raises(LMAuthError):
-        learn("ab", some, engine=failing(lm15.AuthError("bad key"), 0))
 
 
 @pytest.mark.parametrize("fault", ["metric", "lm", None])
@@ -99,15 +92,6 @@ def test_a_saved_program_carries_no_run_and_needs_no_package_of_ours(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout.strip() == "['a'] None []", done.stderr
     assert compiled.experience.attempts
-
-
-def test_the_other_candidates_are_neither_saved_nor_copied():
-    compiled = learn("ab", some)
-    assert compiled.deepcopy().candidate_programs is compiled.candidate_programs
-    assert len(compiled.candidate_programs) == 2
-    read = pickle.loads(cloudpickle.dumps(compiled))
-    assert read.candidate_programs == [] and type(read.candidate_programs) is list
-    assert [demo.task for demo in read.solve.demos] == ["a"]
 
 
 @pytest.mark.parametrize(("student", "task"), [(lambda **_: None, tasks("a")[0]), (Solver(), {"question": "a"})])
@@ -302,12 +286,6 @@ def test_a_validation_set_gives_them_their_scores_and_their_order():
         (["a"], 25.0),
     ]
     assert [demo.task for demo in compiled.solve.demos] == ["a", "b"]
-
-
-def test_a_program_that_was_only_sampled_is_its_own_candidate():
-    """Its score is the mean success rate."""
-    (candidate,) = learn("abx", some, optimizer=SinglePass).candidate_programs
-    assert (candidate["score"], candidate["label"], demonstrated(candidate)) == (100 * (1 / 4 + 2 / 4) / 3, "none", [])
 
 
 def test_a_compiled_student_does_not_hand_on_its_candidates():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from signatures.prompts import BasePrompt, GuardianPrompt, PromptError, ProposerPrompt, compose, digest, load_prompt
+from signatures.prompts import BasePrompt, GuardianPrompt, PromptError, ProposerPrompt, compose, load_prompt
 from signatures.requests import Guard, Propose
 from step_runtime.tasks.task import dump_task
 from tests.support.paths import PROJECT
@@ -69,12 +69,6 @@ def test_an_example_is_written_as_a_task_is(tmp_path: Path) -> None:
     task = dump_task(prompt.examples[0]).split("\n")[0]
     assert lines[:4] == ["desc: |", "  Copy what is used twice.", "", "examples:"]
     assert lines[4] == f"  - {task}"
-
-
-def test_a_digest_tells_prompts_apart() -> None:
-    """Short, and another for another text."""
-    assert digest("a") == digest("a") != digest("b")
-    assert len(digest("a")) == 16
 
 
 @pytest.mark.parametrize(

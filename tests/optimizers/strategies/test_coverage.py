@@ -87,13 +87,6 @@ def test_rare_structures_weigh_more_and_unknown_ones_nothing() -> None:
     assert weights.heaviest(frozenset("xyzq"), 2) == ["y", "z"]
 
 
-def test_similarity_is_the_share_of_weight_that_both_have() -> None:
-    weights = Weights([frozenset("xy"), frozenset("x"), frozenset("xz")])
-    assert weights.similarity(frozenset("xy"), frozenset("xy")) == 1
-    assert weights.similarity(frozenset("x"), frozenset("xy")) == pytest.approx(1 / 3)
-    assert weights.similarity(frozenset("x"), frozenset("y")) == 0 == weights.similarity(frozenset(), frozenset("q"))
-
-
 SOLVED = {"red cat": 1, "red dog": 2, "blue dog": 3, "green emu": 4}
 HARD = {"a red cow": "red", "a blue cow": "blue", "an emu": "emu"}
 

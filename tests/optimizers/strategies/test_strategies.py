@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError
 from optimizers.attempt import TaskExample
-from optimizers.baselines import SinglePass
 from optimizers.state import State
 from optimizers.strategies import SELECTIONS, make_selection
 from optimizers.strategies.base import Adaptive, DemoSet, Pick, RandomChoice, Resample, cumulative, stratify
-from tests.support.scripted_program import Heard, ScriptedEngine, by_task, is_right, learn, story
+from tests.support.scripted_program import Heard, ScriptedEngine, by_task, learn, story
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}
 
@@ -148,12 +147,6 @@ def test_resample_samples_what_is_unsolved_until_a_limit() -> None:
 def test_resample_without_a_limit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"selection: `resample` ends at a limit only; give a budget"):
         learn("a", late, selection="resample")
-
-
-def test_a_single_pass_resamples_on_demand() -> None:
-    once = SinglePass(is_right, 4, budget=Budget(iterations=3))
-    again = SinglePass(is_right, 4, resample=True, budget=Budget(iterations=3))
-    assert [each.get_params()["selection"] for each in (once, again)] == ["none", "resample"]
 
 
 # A strategy of one's own is all that a new selection takes: the run records its labels and shows what it chooses.

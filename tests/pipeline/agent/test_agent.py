@@ -50,30 +50,6 @@ def test_no_request_shows_the_solution(mode: GuardianMode) -> None:
     assert not any("oracle" in text for text in engine.texts)
 
 
-def test_the_base_prompts_come_from_the_data_folder() -> None:
-    """Both are composed into instructions, which begin every request."""
-    lm, engine = scripted(lambda request: RIGHT if asks_guardian(request) else REUSING)
-    with dspy.context(lm=lm):
-        Agent()(task=task())
-    for request, key in zip(engine.requests, ("primitives:", "examples:"), strict=True):
-        assert str(request.system).startswith("desc: |\n")
-        assert f"\n{key}\n" in str(request.system)
-
-
-@pytest.mark.parametrize(
-    ("mode", "names"),
-    [
-        ("gated", ["proposer.predict", "guardian.predict"]),
-        ("paper", ["proposer.predict", "guardian.predict"]),
-        ("compiler", ["proposer.predict"]),
-        ("none", ["proposer.predict"]),
-    ],
-)
-def test_the_predictors_have_stable_names(mode: GuardianMode, names: list[str]) -> None:
-    """Tokens are counted, and demonstrations given, by these names."""
-    assert [name for name, _ in Agent(mode).named_predictors()] == names
-
-
 def test_the_agent_speaks_yaml_whatever_dspy_is_set_to() -> None:
     """And leaves the setting as it was."""
     adapter = dspy.JSONAdapter()

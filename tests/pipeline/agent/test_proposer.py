@@ -28,9 +28,7 @@ from pipeline.agent.proposer import (
 )
 from pipeline.agent.refiner import ProgramVerifier
 from pipeline.base.choices import ProposerKind
-from pipeline.lms.embedded import engine_named
 from pipeline.verification.metric import Reward
-from step_runtime import verify
 from step_runtime.tasks.task import SolvedTask, Task
 from tests.support.scripted_answers import ILL_TYPED, REUSING, RIGHT, WRONG, Engine, scripted, task
 
@@ -67,16 +65,6 @@ def test_cot_keeps_its_reasoning() -> None:
     assert (prediction.reasoning, prediction.impl) == ("A product of two copies.", RIGHT)
     asked = engine.texts[0]
     assert asked.index("[[ ## reasoning ## ]]") < asked.index("[[ ## impl ## ]]")
-
-
-def test_the_embedded_lm_reasons_in_a_sentence() -> None:
-    """It tells how it came by the program."""
-    engine = engine_named("embedded")
-    with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False)):
-        prediction = Agent("none", proposer="cot")(task=task())
-    engine.close()
-    assert "makes a value that the reference computes" in prediction.reasoning
-    assert verify(task(), prediction.impl).stage in (None, "value")
 
 
 def test_react_calls_tools_and_answers() -> None:

@@ -21,7 +21,6 @@ from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.choices import GuardianMode
 from pipeline.lms.embedded import engine_named
 from pipeline.verification.metric import Metric
-from signatures import YAMLAdapter
 from step_runtime import load_task, verify
 from step_runtime.base.errors import TaskError
 from tests.support.paths import PROJECT
@@ -161,20 +160,6 @@ def test_a_saved_program_repairs_as_before(tmp_path: Path) -> None:
     lm, engine = scripted(answering(ILL_TYPED, RIGHT))
     assert load_program(tmp_path / "p.json", lm=lm)(task=task()).impl == RIGHT
     assert "Repair well." in engine.texts[1]
-
-
-@pytest.mark.parametrize("refused", [REUSING, ILL_TYPED, BROKEN, WRONG])
-def test_the_embedded_lm_answers_the_refiner(refused: str) -> None:
-    """A reused stream is copied; for anything else it proposes another program."""
-    engine = engine_named("embedded")
-    agent = Agent("none", refine=1)
-    with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False, seed=1, temperature=0.7)):
-        failure = agent.refiner.failure(task(), refused)
-        assert failure is not None
-        with dspy.context(adapter=YAMLAdapter()):
-            fixed = agent.refiner(task=task(), impl=refused, feedback=failure["feedback"]).impl
-    assert fixed != refused
-    assert verify(task(), fixed).stage in (None, "value")
 
 
 def test_the_embedded_lm_solves_more_by_repairs() -> None:

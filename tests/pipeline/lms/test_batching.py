@@ -59,13 +59,6 @@ def test_requests_that_differ_go_alone(job: Job) -> None:
     assert sizes(job.server) == {3: 2 * TASKS, 2: TASKS, 1: TASKS * SAMPLES}
 
 
-def test_as_many_batches_are_under_way_as_there_are_threads(job: Job) -> None:
-    """Samples that wait for their batch hold up no request; the others are bounded as ever."""
-    job.server.set(faults=[fault("slow", at=[2, 3, 4, 5, 6, 7], seconds=300, crowd=6)])
-    job.run("--batch-n", "2", "--threads", "6", "--guardian", "paper")
-    assert job.server.stats()["most_at_once"] == 6
-
-
 def test_answers_that_are_left_out_are_asked_for_alone(job: Job) -> None:
     """A server that knows no `n` answers once."""
     job.server.set(n="ignored")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pipeline.lms.embedded import CANDIDATES
-from pipeline.lms.embedded.answering import EmbeddedRequest, answer, repair, task_asked
+from pipeline.lms.embedded.answering import EmbeddedRequest, answer, task_asked
 from pipeline.lms.embedded.parsing import demonstration, find_task, question, sections, solved_examples
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
@@ -91,15 +91,6 @@ def test_a_solution_in_the_question_is_not_read() -> None:
     text = dump_task(solved.task.model_copy(update={"impl": solved.program})).strip()
     found = question(f"[[ ## task ## ]]\n{text}\n\n{ASK.format('impl')}")
     assert found.program is None and found.task is not None
-
-
-def test_a_missing_copy_is_inserted() -> None:
-    """And nothing else is changed; what can't be parsed isn't repaired."""
-    task = task_named("norm/0")
-    wrong = "E1 = step.Map(fn=fn_mean).apply(E0)\nreturn step.Map(fn=fn_minus).apply((E0, E1))"
-    repaired = repair(task, wrong)
-    assert repaired is not None and "step.Copy()" in repaired
-    assert repair(task, "return E0(") is None
 
 
 def test_another_program_than_the_rejected_one_is_proposed() -> None:

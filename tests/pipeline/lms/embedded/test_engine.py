@@ -130,14 +130,6 @@ def test_the_guardian_inserts_copies_and_changes_nothing_else(engine: EmbeddedEn
     assert verifier.verify(repaired).passed
 
 
-def test_the_guardian_hands_back_what_it_cannot_parse(engine: EmbeddedEngine) -> None:
-    """A text that does not parse is returned unchanged, for the checker to report."""
-    asked = (
-        f"{user_message(task_named('norm/0'))}\n\n[[ ## input_impl ## ]]\nreturn nonsense({ASK.format('output_impl')}"
-    )
-    assert sections(answer(engine.complete(request(asked))))["output_impl"] == "return nonsense("
-
-
 def test_usage_is_estimated_by_a_plain_rule_and_says_so(engine: EmbeddedEngine) -> None:
     """Tokens are characters divided by four, rounded up, and are labelled as an estimate."""
     assert [estimate_tokens(count) for count in (0, 1, 4, 5)] == [0, 1, 1, 2]
