@@ -11,6 +11,7 @@ from pydantic import Field
 
 from optimizers.arguments import validated
 from optimizers.call_metric import JUDGE
+from optimizers.errors import RunStopped
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.requests import Deadline
 
@@ -97,9 +98,12 @@ class Budget:
         """Whether the time is up."""
         return self.minutes is not None and seconds >= 60 * self.minutes
 
-    def too_many_failures(self, failed: int, done: int, total: int) -> bool:
-        """Whether the LM fails too often, judged on at least 32 samples, or on all of a smaller iteration."""
-        return failed > self.failures * max(done, min(total, SMALLEST_BASE))
+    def too_many_failures(self, failed: int, done: int, total: int = SMALLEST_BASE, most: int | None = None) -> bool:
+        """Whether the LM fails too often, judged on at least 32 samples, or on all of a smaller iteration.
+
+        With `most`, whether it has failed as often as that.
+        """
+        return failed >= most if most is not None else failed > self.failures * max(done, min(total, SMALLEST_BASE))
 
 
 @dataclass(frozen=True)
@@ -152,3 +156,7 @@ class Spending:
         """The limit that has been reached, in words, or None."""
         spent = self.tokens
         return self.budget.reached(TokenCount.sum(spent.values()), self.seconds, judging=spent.get(JUDGE, TokenCount()))
+
+    def stop(self) -> RunStopped:
+        """What ends the run at a limit."""
+        return RunStopped("budget", f"budget reached: {self.reached() or 'the time'}")

@@ -261,7 +261,7 @@ class SamplingLoop:
         finally:
             pool.stop()
         if stop is not None and stop.stopped == "budget":  # samples in flight have been paid for since
-            stop = self._out_of_budget()
+            stop = self.spending.stop()
         return stop
 
     def _take_all(self, pool: Pool, counts: IterationCounts, total: int) -> RunStopped | None:
@@ -301,7 +301,7 @@ class SamplingLoop:
         """Why the loop must end now, if it must, given the last sample's failure."""
         failed, done = counts.failures - excused, counts.samples - excused
         if isinstance(failure, DeadlineReached):
-            return self._out_of_budget()
+            return self.spending.stop()
         # All samples so far were refused, at least one of each task and temperature.
         none_fits = excused == counts.samples >= total // self.sampler.sampling.num_samples
         if isinstance(failure, ContextWindowExceededError) and none_fits:
@@ -314,17 +314,9 @@ class SamplingLoop:
             return RunStopped("failed", f"the LM cannot be used: {one_line(failure)}", failure)
         if isinstance(failure, TemperatureError) or (isinstance(failure, MetricError) and failure.fatal):
             return RunStopped("failed", str(failure), failure)
-        if failure is not None and self._too_many(failed, done, total):
+        if failure is not None and self.spending.budget.too_many_failures(failed, done, total, self.max_errors):
             return RunStopped("failed", f"{failed} of {done} samples got no {_last(failure)}", failure)
-        return self._out_of_budget() if counts.samples < total and self.spending.reached() else None
-
-    def _too_many(self, failed: int, done: int, total: int) -> bool:
-        if self.max_errors is None:
-            return self.spending.budget.too_many_failures(failed, done, total)
-        return failed >= self.max_errors
-
-    def _out_of_budget(self) -> RunStopped:
-        return RunStopped("budget", f"budget reached: {self.spending.reached() or 'the time'}")
+        return self.spending.stop() if counts.samples < total and self.spending.reached() else None
 
 
 def _named(result: SampleResult, counts: IterationCounts) -> Exception | None:

@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from optimizers.budget import SMALLEST_BASE, Spending
+from optimizers.budget import Spending
 from optimizers.call_metric import JUDGE, read_verdict
 from optimizers.errors import MetricError, RunStopped, one_line
 from optimizers.ledger import Ledger
@@ -51,6 +51,7 @@ class Tuning:
     def __init__(self, program: dspy.Module, sampler: Sampler, spending: Spending, max_errors: int | None) -> None:
         self.threshold = sampler.threshold
         self._program, self._sampler, self._spending, self._max_errors = program, sampler, spending, max_errors
+        self._too_many = spending.budget.too_many_failures
         self._asked: Counter[str] = Counter()
         self._finished = self._failed = self._verdicts = self._unjudged = 0
         self._lm = dspy.settings.lm
@@ -97,7 +98,7 @@ class Tuning:
             with self._lock:
                 self._verdicts += 1
                 self._unjudged += 1
-                many = self._too_many(self._unjudged, self._verdicts)
+                many = self._too_many(self._unjudged, self._verdicts, most=self._max_errors)
             if failure.fatal or many:
                 raise OptimizerAborted(failure) from error
             raise failure from error  # DSPy's optimizers count it as an answer without a score
@@ -107,8 +108,8 @@ class Tuning:
 
     def next(self, request: Any, settings: Mapping[str, Any], explicit: bool) -> int:
         """The seed of a request, by how often it was made before; none is made once a limit is reached."""
-        if reached := self._spending.reached():
-            raise OptimizerAborted(RunStopped("budget", f"budget reached: {reached}"))
+        if self._spending.reached():
+            raise OptimizerAborted(self._spending.stop())
         text = json.dumps([*request, settings], default=str)
         with self._lock:
             self._asked[text] += 1
@@ -117,21 +118,15 @@ class Tuning:
     def answered(self, error: LMError | None = None) -> None:
         """Counts an answer, or a failure."""
         if isinstance(error, DeadlineReached):
-            reached = self._spending.reached() or "the time"
-            raise OptimizerAborted(RunStopped("budget", f"budget reached: {reached}")) from error
+            raise OptimizerAborted(self._spending.stop()) from error
         with self._lock:
             self._finished += 1
             self._failed += error is not None
-            many = self._too_many(self._failed, self._finished)
+            many = self._too_many(self._failed, self._finished, most=self._max_errors)
             never = self._failed == self._finished  # otherwise the run has answers to report
         if isinstance(error, FATAL) or (error is not None and many):
             message = f"the LM cannot be used: {one_line(error)}"
             raise OptimizerAborted(RunStopped("failed", message, error if never else None)) from error
-
-    def _too_many(self, failed: int, done: int) -> bool:
-        if self._max_errors is None:
-            return self._spending.budget.too_many_failures(failed, done, SMALLEST_BASE)
-        return failed >= self._max_errors
 
     @property
     def reflecting(self) -> bool:

@@ -213,54 +213,35 @@ def test_a_validation_set_chooses_and_is_kept_for_going_on(engine: Engine, capsy
     assert (engine.calls, again["tokens"]) == (calls, result["tokens"])
 
 
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 1.2 is installed."""
-    monkeypatch.setattr(metadata, "version", lambda name: "1.2")
+@pytest.mark.parametrize(
+    ("checkout", "git", "package", "version"),
+    [
+        (Path("here"), "abc123-dirty\n", "1.2", "1.2 (abc123-dirty)"),
+        (Path("here"), None, "1.2", "1.2"),
+        (None, "abc123\n", "1.2", "1.2"),
+        (None, None, None, "not installed"),
+    ],
+)
+def test_the_code_is_named_by_its_package_and_its_commit(
+    checkout: Path | None, git: str | None, package: str | None, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git describes a checkout; without git, without one, or where nothing is installed, as far as it is known."""
 
+    def described(command: Any, **options: Any) -> Any:
+        assert (command[:2], options["cwd"]) == (["git", "describe"], checkout)
+        if git is None:
+            raise FileNotFoundError("git")
+        return SimpleNamespace(stdout=git)
 
-def test_a_checkout_names_its_commit(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As git describes it."""
-    asked: list[Any] = []
+    def installed(name: str) -> str:
+        if package is None:
+            raise metadata.PackageNotFoundError(name)
+        return package
 
-    def describe(command: Any, **options: Any) -> Any:
-        asked.append((command[:2], options["cwd"]))
-        return SimpleNamespace(stdout="abc123-dirty\n")
-
-    monkeypatch.setattr(job_module, "CHECKOUT", Path("here"))
-    monkeypatch.setattr(subprocess, "run", describe)
-    assert job_module.code_version() == "1.2 (abc123-dirty)"
-    assert asked == [(["git", "describe"], Path("here"))]
-
-
-def test_without_git_the_version_alone_is_named(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor where there is no checkout."""
-
-    def absent(*_: Any, **__: Any) -> None:
-        raise FileNotFoundError("git")
-
-    monkeypatch.setattr(subprocess, "run", absent)
-    for checkout in (Path("here"), None):
-        monkeypatch.setattr(job_module, "CHECKOUT", checkout)
-        assert job_module.code_version() == "1.2"
-
-
-def test_code_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkout can be run from without installing it."""
-
-    def absent(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", absent)
-    monkeypatch.setattr(job_module, "CHECKOUT", None)
-    assert job_module.code_version() == "not installed"
-
-
-def test_python_and_the_libraries_that_results_depend_on_are_named(installed: None) -> None:
-    """Each with its version."""
-    assert job_module.versions() == {
-        "python": platform.python_version(),
-        "dspy": "1.2",
-        "mlflow": "1.2",
-        "torch": "1.2",
-    }
+    monkeypatch.setattr(job_module, "CHECKOUT", checkout)
+    monkeypatch.setattr(subprocess, "run", described)
+    monkeypatch.setattr(metadata, "version", installed)
+    assert job_module.code_version() == version
+    if package:
+        versions = {"dspy": package, "mlflow": package, "torch": package}
+        assert job_module.versions() == {"python": platform.python_version(), **versions}
