@@ -141,6 +141,8 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
         RuleError: The value is not a positive int (a division with a remainder, a difference below one).
     """
     value = exact_value(dim, sizes)
+    if type(value) is int and value > 0:
+        return value
     # A routed dim may be empty: that an expert gets no token is not the program's mistake.
     least = 0 if any(is_routed(symbol) for symbol in dim.free_symbols) else 1
     if value.denominator != 1 or value < least:

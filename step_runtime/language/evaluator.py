@@ -535,11 +535,10 @@ class Evaluator:
     # --- statements ---
 
     def run(
-        self, statements: Sequence[ast.stmt], parameters: Sequence[ast.arg] | None
+        self, statements: Sequence[ast.stmt], parameters: Sequence[ast.arg] | None, bound: frozenset[str]
     ) -> tuple[Program, list[Diagnostic]]:
-        """The graph and every diagnostic; `parameters` are those of a `def body` around the statements."""
-        names = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Name))
-        self.bound = frozenset(name.id for name in names if isinstance(name.ctx, ast.Store))
+        """The graph and every diagnostic; `parameters` are those of a `def body`, `bound` what statements bind."""
+        self.bound = bound
         try:
             if parameters is not None:
                 self._bind_parameters(parameters)

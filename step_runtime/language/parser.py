@@ -41,6 +41,7 @@ class Source:
         lines: The parsed text: the program's lines, each without its first `indent` columns.
         statements: The program's own, without a `def body` around them.
         parameters: Those of the `def body`.
+        bound: The names that the statements bind.
         indent: The columns that were removed from every line.
         diagnostics: The reasons why there is no tree.
     """
@@ -48,6 +49,7 @@ class Source:
     lines: tuple[str, ...] = ()
     statements: tuple[ast.stmt, ...] = ()
     parameters: tuple[ast.arg, ...] | None = None
+    bound: frozenset[str] = frozenset()
     indent: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -94,7 +96,7 @@ def evaluate(source: Source, scope: Scope, limits: Limits | None = None) -> tupl
     if source.diagnostics:
         return Program(tuple(scope.inputs), (), ()), list(source.diagnostics)
     evaluator = Evaluator(scope, limits or Limits(), DiagnosticCollector(source.lines, source.indent))
-    return evaluator.run(source.statements, source.parameters)
+    return evaluator.run(source.statements, source.parameters, source.bound)
 
 
 def _plain(text: str) -> tuple[tuple[str, ...], int]:
@@ -134,17 +136,27 @@ def _syntax_hint(message: str) -> str:
 
 
 def _bounded(source: Source, limits: Limits) -> Source:
-    """The source, rejected if its tree is too deep or holds an int that is too large; checked without recursion."""
-    depth, level = 2, list[ast.AST](source.statements)
+    """The source with the names that it binds, in one walk without recursion.
+
+    It is rejected if its tree is too deep or holds an int that is too large.
+    """
+    depth, level, bound = 2, list[ast.AST](source.statements), set[str]()
     while level:
         depth += 1
         below: list[ast.AST] = []
         for node in level:
-            if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) > LARGEST_INT:
-                collector = DiagnosticCollector(source.lines, source.indent)
-                collector.report("int", too_large(node.value), node, stage="limits")
-                return replace(source, diagnostics=(*source.diagnostics, *collector.diagnostics))
-            for value in vars(node).values():
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Store):
+                    bound.add(node.id)
+                continue
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, int) and abs(node.value) > LARGEST_INT:
+                    collector = DiagnosticCollector(source.lines, source.indent)
+                    collector.report("int", too_large(node.value), node, stage="limits")
+                    return replace(source, diagnostics=(*source.diagnostics, *collector.diagnostics))
+                continue
+            for name in node._fields:
+                value = getattr(node, name, None)
                 if isinstance(value, list):
                     below += [item for item in value if isinstance(item, ast.AST)]
                 elif isinstance(value, ast.AST) and value._fields:
@@ -152,7 +164,7 @@ def _bounded(source: Source, limits: Limits) -> Source:
         level = below
     if depth > limits.depth:
         return _refused("depth", f"the program's syntax nests {depth} deep; {limits.stated('depth')}")
-    return source
+    return replace(source, bound=frozenset(bound))
 
 
 def _unwrapped(source: Source) -> Source:

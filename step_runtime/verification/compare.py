@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 import torch
 from torch import Tensor
@@ -58,7 +59,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     """How a result differs from its reference, or None if the two are close."""
     if result.shape != reference.shape:
         return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
-    if _equal(result, reference):
+    if _equal(result, reference) or _nearly(result, reference):
         return None
     bad = ~matches(result, reference)
     if not bad.any():
@@ -89,6 +90,13 @@ def _equal(result: Tensor, reference: Tensor) -> bool:
     if result.dtype == reference.dtype and result.is_floating_point() and result.itemsize == 1:
         return torch.equal(result.view(torch.uint8), reference.view(torch.uint8))
     return torch.equal(result, reference)
+
+
+def _nearly(result: Tensor, reference: Tensor) -> bool:
+    """Whether two tensors of one shape are so close that `matches`, which takes thrice the time, needn't look."""
+    if result.dtype not in (torch.float64, torch.float32) or result.dtype != reference.dtype:
+        return False
+    return bool(torch.dist(result, reference, inf) <= TOLERANCES[reference.dtype][1])
 
 
 def matches(result: Tensor, reference: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from math import prod
 import torch
 
 from step_runtime.base.errors import Diagnostic, RuleError, Span, StepError, out_of_memory
-from step_runtime.base.shapes import Sizes, torch_shape, try_evaluate
+from step_runtime.base.shapes import Sizes, try_evaluate
 from step_runtime.base.types import StreamType, components_of
 from step_runtime.execution.applier import Applier, Data, StreamData, element_layout
 from step_runtime.primitives import Frame, Operand
@@ -93,10 +93,12 @@ def run_in_parts(
 
 def _bytes(stream: StreamType, sizes: Sizes, itemsize: int) -> int:
     """The bytes of a stream stored whole; 0 where its dims depend on the data."""
-    if any(try_evaluate(dim, sizes) is None for dim in stream.shape):
-        return 0
-    each = sum(prod(element_layout(part, sizes)) for part in components_of(stream.dtype))
-    return prod(torch_shape(stream.shape, sizes)) * each * itemsize
+    count = itemsize
+    for dim in stream.shape:
+        if (size := try_evaluate(dim, sizes)) is None:
+            return 0
+        count *= size
+    return count * sum(prod(element_layout(part, sizes)) for part in components_of(stream.dtype))
 
 
 def simulate(
