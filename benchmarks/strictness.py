@@ -18,6 +18,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -174,7 +175,7 @@ def differs(mutant: Found, right: Task, text: str) -> str:
 
 def _falls(task: Task, text: str) -> str:
     verifier = Verifier(task, limits=LIMITS)
-    verifier.__dict__["_large"] = []
+    verifier._larger = dict.fromkeys(product(varying(task), (128, 64, 32)))
     codes = ("stress-value", "stress-undefined", "stress-overflow")
     found = [each for each in verifier.stress(text) if each.code in codes]
     return f"{found[0].code} {found[0].details[0]}: {found[0].message}" if found else ""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, product
 from random import Random
 
 import torch
@@ -61,7 +61,11 @@ _DRAWN = 2
 _CHANGES = 32
 """Sets of sizes at which a program is tried because it changes there."""
 _MOST_NUMBERS = 2**20
-"""Numbers that the streams of a program carry at large sizes; a 64th of that in the task's tensors."""
+"""Numbers that the streams of a program carry at large sizes; a 32nd of that in the task's tensors."""
+_BEYOND_SIZES = (128, 64, 32)
+"""What programs slice by."""
+_SHORT = 0.5
+"""Seconds of processor time that a reference may take at large sizes."""
 _AT_LARGE = (0, 1, 2)
 """Seeds at large sizes: of the three largest of 129 numbers, all are among the first 64 once in eight draws."""
 _COLLECTED = 2**19
@@ -108,6 +112,7 @@ class Verifier:
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
         self._provers: dict[int, Prover] = {}
+        self._larger: dict[tuple[str, int], TaskInstance | None] = {}
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -286,34 +291,44 @@ class Verifier:
             return [*inputs.findings(*cases, self.limits), *self._at_large_sizes(source)]
 
     def _at_large_sizes(self, source: Source) -> Iterator[Diagnostic]:
-        """The first difference where one dim is large, within a second of processor time a size; none beyond that."""
-        limits = self.limits
+        """The first difference where one dim is large: at the largest of some sizes that a second suffices for."""
+        limits, tried = self.limits, set[str]()
         self.limits = replace(limits, seconds=min(1.0, limits.seconds), numbers=min(_MOST_NUMBERS, limits.numbers))
         try:
-            for place, checked in zip(self._large, self._checked(source, self._large), strict=False):
+            for name, beyond in product(varying(self.task), _BEYOND_SIZES):
+                place = None if name in tried else self._large(name, beyond)
+                if place is None:
+                    continue
+                (checked,) = self._checked(source, [place])
                 found = checked.found[:1] or [*filter(None, [self._result([place], [checked], _AT_LARGE)])]
-                if found and found[0].stage != "limits" and found[0].code not in UNKNOWN:
+                if found and (found[0].stage == "limits" or found[0].code in UNKNOWN):
+                    continue
+                if found:
                     details = (*found[0].details, *([f"at {place.place}"] if checked.found else []), _BEYOND)
                     yield replace(found[0], stage="stress", code="stress-sizes", details=details)
                     return
+                tried |= {other for other, size in place.sizes.items() if size > beyond}
         finally:
             self.limits = limits
 
+    def _large(self, name: str, beyond: int) -> TaskInstance | None:
+        """The task with one dim beyond a size, and the others small; None where that takes too long."""
+        if (name, beyond) not in self._larger:
+            own, self._larger[name, beyond] = self._instances[0], None
+            size = step(self.task, name) * (beyond // step(self.task, name) + 1)
+            sizes = completed(self.task, {name: size})
+            few = sizes and Changes(self.task, own.sizes).numbers(sizes) < _MOST_NUMBERS / 32
+            # A reference that loops over pairs takes the square of its time.
+            if sizes and few and self._seconds * (size / own.sizes[name]) ** 2 < _SHORT:
+                self._larger[name, beyond] = next(iter(self._defined(iter([sizes]))), None)
+        return self._larger[name, beyond]
+
     @cached_property
-    def _large(self) -> list[TaskInstance]:
-        """The task with one dim beyond the sizes that programs slice by, and the others small."""
-        start, own, found = time.process_time(), self._instances[0], list[TaskInstance]()
-        own.reference()
-        spent, changes = time.process_time() - start, Changes(self.task, own.sizes)
-        for name in varying(self.task):
-            for beyond in (128, 64, 32):
-                size = step(self.task, name) * (beyond // step(self.task, name) + 1)
-                sizes = completed(self.task, {name: size})
-                # A reference that loops over pairs takes the square of its time.
-                if sizes and changes.numbers(sizes) < _MOST_NUMBERS / 64 and spent * (size / own.sizes[name]) ** 2 < 1:
-                    found += self._defined(iter([sizes]))
-                    break
-        return found
+    def _seconds(self) -> float:
+        """Of processor time that the references take at the first sizes."""
+        start = time.process_time()
+        self._instances[0].reference()
+        return time.process_time() - start
 
     @cached_property
     def _stress_inputs(self) -> Stress:
