@@ -10,17 +10,6 @@ from step_runtime.base.formats import FORMATS
 from step_runtime.cost.chip import DEFAULT_CHIP, DEFAULT_WEIGHTS, ELEMENTWISE, MATMUL, OTHER, Chip, load_chip
 
 
-def test_cycles_and_transfers_are_rounded_up() -> None:
-    chip = Chip(rate=10, bandwidth=8)
-    assert [chip.cycles(operations) for operations in (0, 1, 10, 11)] == [0, 1, 1, 2]
-    assert [chip.transfer(bits) for bits in (0, 1, 64, 65)] == [0, 1, 1, 2]
-
-
-def test_the_default_chip_has_four_bytes_a_number() -> None:
-    assert DEFAULT_CHIP.scalar_bits("float") == 32
-    assert DEFAULT_CHIP.sram is None
-
-
 def test_every_format_takes_what_its_numbers_need() -> None:
     """In bits; a chip may state other bytes for some of them."""
     sizes = {"float": 32, "fp16": 16, "bf16": 16, "fp8_e4m3": 8, "fp8_e5m2": 8, "int8": 8, "int32": 32, "bool": 8}
@@ -70,9 +59,3 @@ def test_every_entry_is_a_torch_operator() -> None:
     classes = {MATMUL, ELEMENTWISE, OTHER}
     known = {name for name in DEFAULT_WEIGHTS if hasattr(torch.ops.aten, name)}
     assert DEFAULT_WEIGHTS.keys() - classes == known - classes
-
-
-def test_what_the_documentation_counts() -> None:
-    assert DEFAULT_WEIGHTS[MATMUL] == 2
-    assert DEFAULT_WEIGHTS[ELEMENTWISE] == 1
-    assert {DEFAULT_WEIGHTS[name] for name in ("exp", "tanh", "pow", "sqrt", "div")} == {4}

@@ -3,7 +3,7 @@
 import pytest
 
 from step_runtime.cost.chip import Chip
-from step_runtime.cost.model import Cost, in_bytes
+from step_runtime.cost.model import Cost
 from tests.support.priced import priced
 from tests.support.task_texts import NEG, SUM, task_text
 
@@ -77,10 +77,6 @@ def test_time_of_a_slow_map_is_that_of_its_calls() -> None:
     assert (found.nodes[0].busy, found.nodes[0].added, found.path) == (40, 41 - 20, (0,))
 
 
-def test_time_of_a_fast_map_is_that_of_its_input() -> None:
-    assert cost("return step.Map(fn=fn_neg).apply(E0)", operations=1).time == 21
-
-
 def test_traffic_may_take_longer_than_the_program() -> None:
     """Then no primitive is critical."""
     found = cost("return step.Repeat(n=7).apply(E0)", Chip(rate=1, bandwidth=1))
@@ -142,15 +138,3 @@ def test_what_does_not_fit_is_written_and_read_off_chip(
     assert found.memory == memory
     assert [(spill.node, spill.operand) for spill in found.spills] == spilled
     assert found.traffic == cost(SOFT).traffic + moved
-
-
-def test_figures_by_name() -> None:
-    found = cost(SOFT)
-    assert found.figures() == {name: getattr(found, name) for name in found.figures()}
-    assert found.figure("queue") == 3
-
-
-def test_bits_as_bytes() -> None:
-    """An int where they are whole."""
-    assert in_bytes(16) == 2 and isinstance(in_bytes(16), int)
-    assert in_bytes(3) == 0.375

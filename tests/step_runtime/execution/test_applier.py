@@ -198,13 +198,6 @@ def test_data_is_taken_in_the_formats_of_a_function() -> None:
     assert found.tolist() == [True, False, False]
 
 
-def test_no_element_gives_none_in_its_format() -> None:
-    """The type of an empty result is that of its format."""
-    fn = Given(lambda x: [x[0].to(torch.int8)], Scalar("bool"), Scalar("int8"))
-    (found,) = Applier(torch.float64).map(fn, (torch.zeros(0, dtype=torch.bool),), 1, SIZES)
-    assert found.dtype == torch.int8 and found.shape == (0,)
-
-
 TWICE = [LITERAL * 2]
 ALSO_TWICE = TWICE[0]
 COUNTER = itertools.count()

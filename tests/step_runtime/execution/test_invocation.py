@@ -1,7 +1,6 @@
 """What an author's function returns is held to its declaration: components, layouts and kinds, and its time."""
 
 import time
-from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -9,10 +8,7 @@ import pytest
 import torch
 
 import step_runtime as step
-from step_runtime.base.errors import TaskCodeError
-from step_runtime.execution.applier import Applier
 from step_runtime.execution.deadline import PATIENCE, Deadline
-from tests.support.element_functions import SIZES, Given, V, drawn
 from tests.support.streams import Apply, D, F, K, M, N, Sum, counted
 
 WRONG_RESULTS = [
@@ -42,25 +38,6 @@ def test_an_initial_state_is_held_to_the_declaration() -> None:
     fn = Sum("Sum", F, step.Buffer(F, [K]))
     with pytest.raises(step.TaskCodeError, match=r"component 0 of getInit has shape \(2,\); expected \(4,\)"):
         step.Accum(fn=fn, b=1).apply(counted(M, N))
-
-
-WRONG: dict[str, tuple[Callable[..., Any], str]] = {
-    "shape": (lambda i: [i[0][:2]], "component 0 of apply has shape (2,); expected (4,)"),
-    "broadcast": (lambda i: [i[0].sum()], "component 0 of apply has shape (); expected (4,)"),
-    "count": (lambda i: [i[0], i[0]], "returned 2 components; expected 1"),
-    "tensor": (lambda i: i[0], "returned Tensor; expected a list"),
-    "kind": (lambda i: ["x"], "component 0 of apply is a str"),
-    "fails": (lambda i: [i[0] @ torch.ones(3)], "raised RuntimeError"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_function_is_reported_by_name_component_and_shapes(name: str) -> None:
-    """What a function returns is held to its declaration; no silent broadcast."""
-    body, quoted = WRONG[name]
-    with pytest.raises(TaskCodeError) as caught:
-        Applier(torch.float64).map(Given(body, V, V), drawn(V, (5,)), 1, SIZES)
-    assert "function given" in str(caught.value) and quoted in str(caught.value)
 
 
 def test_processor_time_that_is_used_up_is_named() -> None:

@@ -14,7 +14,7 @@ from step_runtime.base.formats import FORMATS
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import Scalar
 from step_runtime.execution.applier import Applier
-from step_runtime.execution.number_formats import conversion_problem, element_type, exact, is_rounded, same_numbers
+from step_runtime.execution.number_formats import conversion_problem, exact, same_numbers
 
 BITS = {"fp16": (10, -14), "bf16": (7, -126), "fp8_e4m3": (3, -6), "fp8_e5m2": (2, -14)}
 """Bits of the fraction, and the least exponent of a normal number."""
@@ -120,20 +120,3 @@ def test_only_asked_for_conversions_change_the_kind_of_numbers() -> None:
     floats = {(name, kind) for name in ("fp32", *BITS) for kind in ("float64", "int64", "int8", "bool")}
     whole = {(name, kind) for name in ("int8", "int32") for kind in ("int64", "int8")}
     assert takes == floats | whole | {("bool", "bool")}
-
-
-def test_fp32_is_held_in_the_computing_type() -> None:
-    """Other formats are held in their own, and only those round."""
-    for wide in (torch.float64, torch.float32):
-        assert element_type(Scalar(), wide) == wide and not is_rounded(wide)
-        assert element_type(Scalar("bf16"), wide) == torch.bfloat16
-    assert is_rounded(torch.bfloat16) and is_rounded(torch.int32) and is_rounded(torch.bool)
-
-
-def test_the_same_numbers_are_of_one_type_and_shape() -> None:
-    """NaN counts as NaN, 0 as -0."""
-    one = torch.tensor([nan, 0.0], dtype=torch.bfloat16)
-    assert same_numbers(one, torch.tensor([nan, -0.0], dtype=torch.bfloat16))
-    assert not same_numbers(one, one.float())
-    assert not same_numbers(one, one[:1])
-    assert not same_numbers(one, torch.tensor([nan, 1.0], dtype=torch.bfloat16))

@@ -18,21 +18,6 @@ DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 """Those for which `assert_close` has tolerances."""
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "alike"),
-    [
-        (1.0, 1.0, True), (1.0, 1.0 + 1e-8, True), (1.0, 1.0 + 1e-6, False), (1e-12, 0.0, True),
-        (float("nan"), float("nan"), True), (float("nan"), 0.0, False), (float("inf"), float("inf"), True),
-        (float("inf"), float("-inf"), False),
-    ],
-)  # fmt: skip
-def test_numbers_are_close_within_the_tolerance(one: float, other: float, alike: bool) -> None:
-    """In float64, for finite numbers, NaN and infinities; only what is not close differs."""
-    a, b = (torch.tensor([2.0, number], dtype=torch.float64) for number in (one, other))
-    assert close(a, b) == alike
-    assert (difference(a, b) is None) == alike
-
-
 def _accepted(a: Tensor, b: Tensor) -> bool:
     try:
         torch.testing.assert_close(a, b, equal_nan=True)

@@ -54,15 +54,6 @@ def test_the_same_seed_gives_the_same_data() -> None:
     )
 
 
-def test_inputs_have_their_shapes_and_kinds() -> None:
-    """Tensors are float64 in torch order, multihots zeros and ones, binary data too."""
-    data = TaskInstance(general(), general().size_sets()[0]).sample_inputs(0)
-    shapes = {name: tuple(part.shape for part in parts) for name, parts in data.items()}
-    assert shapes == {"E0": ((7, 5),), "E1": ((7, 5, 16),), "E2": ((7, 3),), "E3": ((7,),)}
-    assert all(part.dtype == torch.float64 for parts in data.values() for part in parts)
-    assert set(data["E2"][0].unique().tolist()) <= {0.0, 1.0}
-
-
 def test_snippets_find_a_stream_of_tuples_as_a_list() -> None:
     """One tensor per component, sampled, replaced and given alike."""
     task = loads_task(TUPLES, "tuples")
@@ -118,17 +109,12 @@ def of_format(dtype: str, generator: str, reference: str = "input_data['E0']") -
 @pytest.mark.parametrize(
     ("dtype", "generator", "torch_dtype"),
     [
-        ("fp16", "torch.randn", torch.float16),
         ("bf16", "uniform(1, 2)", torch.bfloat16),
         ("fp8_e4m3", "torch.rand", torch.float8_e4m3fn),
-        ("fp8_e5m2", "normal(0, 100)", torch.float8_e5m2),
         ("int8", "integers(-128, 127)", torch.int8),
-        ("int8", "binary", torch.int8),
         ("int32", "sorted(ids(M))", torch.int32),
-        ("int32", "torch.ones", torch.int32),
         ("bool", "binary", torch.bool),
         ("bool", "torch.rand(shape) < 0.1", torch.bool),
-        ("bool", "one_hot", torch.bool),
     ],
 )
 def test_inputs_and_references_have_their_format(dtype: str, generator: str, torch_dtype: torch.dtype) -> None:
@@ -136,7 +122,7 @@ def test_inputs_and_references_have_their_format(dtype: str, generator: str, tor
     instance = of_format(dtype, generator)
     for data in (instance.sample_inputs(0), instance.use_inputs(instance.sampled(1))):
         assert data["E0"][0].dtype == instance.reference()[0][0].dtype == torch_dtype
-        assert generator == "torch.ones" or len(data["E0"][0].double().unique()) > 1
+        assert len(data["E0"][0].double().unique()) > 1
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support import oracles
 from tests.support.aliases import aliased
 from tests.support.edits import mutants
 from tests.support.mutants import Judged, changed, judged
-from tests.support.truth import Truth, run_text
+from tests.support.truth import run_text
 
 NAMES = oracles.names()
 
@@ -52,24 +52,6 @@ def test_affine_rule_is_decided_on_the_graph(name: str) -> None:
         assert not found, mutant
         assert program == noted, mutant
         assert (not check_affine(program)) == allowed, mutant
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("E2 = step.Accum(fn=fn_add, b=1).apply(E0)\nreturn E2", "value"),
-        ("return E1", "type"),
-        (
-            "A, B = step.Copy().apply(E1)\nE2 = step.Zip().apply((A, A))\nreturn step.Accum(fn=fn_add, b=1).apply(E0)",
-            "affine",
-        ),
-        ("return E7", "text"),
-        (oracles.oracle("gemm/0"), None),
-    ],
-)
-def test_truth_names_the_fault(text: str, fault: str | None) -> None:
-    """What the mutants are held to tells each kind of wrong program, and a right one."""
-    assert Truth(oracles.task("gemm/0")).fault(text) == fault
 
 
 def test_mutants_are_many_and_of_every_kind() -> None:

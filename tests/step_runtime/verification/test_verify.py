@@ -67,12 +67,6 @@ def test_a_wrong_program_fails_at_its_stage(stage: str) -> None:
     assert verdict.seconds > 0
 
 
-def test_a_right_program_passes_every_stage() -> None:
-    """A program that is right has no stage and no diagnostics."""
-    verdict = general_verifier().verify(GENERAL_SOLUTION)
-    assert verdict == Verdict(passed=True) and verdict.render(GENERAL_SOLUTION, "general") == "general: passed"
-
-
 def test_the_first_stage_that_fails_names_the_verdict() -> None:
     """Findings of parse, type and affine are all collected; the verdict's stage is the first of them."""
     text = (
@@ -184,12 +178,7 @@ def test_a_stateful_function_that_writes_into_its_state_spoils_nothing() -> None
 DENSE = "expected a dense tensor of real numbers on the CPU"
 FAILING = [
     ("return [input[0] / {}['a']]", "function fn_0 raised KeyError"),
-    ("return [input[0], input[0]]", "returned 2 components; expected 1"),
     ("return [input[0].reshape(1)]", r"has shape (1,); expected ()"),
-    ("return input[0]", "returned Tensor"),
-    ("x = input[0]", "returned NoneType"),
-    ("return [input_data['E0']]", "has shape"),
-    ("return [undefined]", "NameError"),
     ("def f(x):\n    return f(x)\nreturn [f(input[0])]", "RecursionError"),
     ("raise type('Evil', (Exception,), {'__str__': lambda s: 1/0})()", "fn_0 raised Evil: it cannot say why"),
     ("raise type('Evil', (RuntimeError,), {'__str__': lambda s: s})()", "fn_0 raised Evil: it cannot say why"),
@@ -233,8 +222,6 @@ RANDOM = "a function of the task uses random numbers"
     ("body", "random"),
     [
         ("return [input[0] + torch.rand(())]", True),
-        ("return [torch.nn.functional.dropout(input[0])]", True),
-        ("return [input[0] + torch.rand((), generator=torch.Generator().manual_seed(0))]", False),
         ("return [input[0] + 1]", False),
         ("return [input[0] + 1 if input[0] > 0 else input[0]]", False),
     ],
@@ -317,14 +304,6 @@ def test_right_for_one_draw_only_is_wrong() -> None:
     assert verify(task, MAP, seeds=(lucky, unlucky)).stage == "value"
 
 
-def test_sizes_and_seeds_are_reported() -> None:
-    """Two sets of sizes and two seeds are tried, and one set beyond the task's own; nothing less by default."""
-    verifier = general_verifier()
-    verifier.verify(GENERAL_SOLUTION)
-    tried = [*verifier._instances, *verifier._further]
-    assert [sorted(each._references) for each in tried] == [[0, 1], [0, 1], [0]]
-
-
 def test_verdicts_are_the_same_from_many_threads() -> None:
     """One verifier serves several threads, each with the verdict it would get alone."""
     programs = [GENERAL_SOLUTION, *STAGED.values()] * 3
@@ -358,12 +337,6 @@ TIMES = "return step.Accum(fn=fn_0, b=1).apply(step.Repeat(n={}).apply(E0))"
 
 THROUGH_THREE = "82 - 25*M{0} + 2*M{0}*M{0}"
 """N at both default sets and at the further one, at which M is 7 and N is 5."""
-
-
-@pytest.mark.parametrize("factor", ["N", "N_value", "N + M - M"])
-def test_a_factor_that_is_the_dim_passes(factor: str) -> None:
-    """At all sizes at which it is tried."""
-    assert Verifier(SUM_TIMES_N).verify(TIMES.format(factor)).passed
 
 
 @pytest.mark.parametrize(
@@ -438,16 +411,6 @@ def test_a_wrong_graph_is_reported_at_the_text_s_own_place() -> None:
     assert first.diagnostics[0].message == second.diagnostics[0].message
 
 
-def test_what_no_result_depends_on_counts_too() -> None:
-    """It runs all the same, and may fail."""
-    verifier = Counting(with_function("return [input[0].new_tensor(input[0].item() * 1.0) * input[1]]"))
-    dead = "E1, E2 = step.Copy().apply(E0)\nreturn E1"
-    running = "E3, E4 = step.Copy().apply(E2)\nx = step.Map(fn=fn_mul).apply((E3, E4))"
-    failing = dead.replace("return", f"{running}\nreturn")
-    assert verifier.verify(dead).stage == verifier.verify(failing).stage == "value"
-    assert verifier.runs == 2
-
-
 def test_a_failure_while_running_is_found_again() -> None:
     """As it tells a place in the text."""
     verifier = Counting(with_function("raise ValueError('on purpose')"))
@@ -456,13 +419,6 @@ def test_a_failure_while_running_is_found_again() -> None:
         assert verdict.stage == "run"
         assert "^^^" in verdict.render(text)
         assert "fn_mul" in verdict.render(text)
-    assert verifier.runs == 2
-
-
-def test_a_verifier_that_forgets_runs_every_time() -> None:
-    """For measurements."""
-    verifier = Counting(loads_task(TASK, "square/0"), remember=False)
-    assert [verifier.verify(RIGHT).passed for _ in range(2)] == [True, True]
     assert verifier.runs == 2
 
 

@@ -1,16 +1,11 @@
 """Folds, at once or by steps, give what their steps give one by one, special values included."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
-from step_runtime.base.functions import Fn
-from step_runtime.base.types import DType, STuple
+from step_runtime.base.types import DType
 from step_runtime.execution.applier import Applier
-from step_runtime.execution.modes import ElementFunction, Traced
-from step_runtime.execution.tracing import Captures, Fold, trace
+from step_runtime.execution.modes import Traced
 from tests.support.element_functions import (
     AT_ONCE,
     FOLDED,
@@ -27,62 +22,6 @@ from tests.support.element_functions import (
     step_by_step,
     way,
 )
-
-
-class _Written(Fn):
-    """The sum of the squares, by a step that writes into its own tensor."""
-
-    def __init__(self) -> None:
-        super().__init__("written", F, F)
-
-    def apply(self, *args: Any) -> Any:
-        (total,), (element,) = args
-        square = element * element
-        return [(total * 1).add_(square)]
-
-    def getInit(self) -> Any:
-        return [torch.tensor(0.0)]
-
-
-@pytest.mark.parametrize("scan", [False, True])
-def test_a_step_that_writes_into_a_tensor_is_run_as_a_whole(scan: bool) -> None:
-    """No part of it is computed for all steps at once."""
-    fn = _Written()
-    tape = trace(ElementFunction(fn, 1, {}, None, lambda: None), (torch.tensor(0.0), torch.tensor(0.0)), Captures(fn))
-    assert not tape.functional and not Fold(tape, 1).sums
-    data = torch.arange(1100.0)[None]  # more than are unbound at a time
-    (found,) = Fold(tape, 1).run([torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
-    expected = (data * data).cumsum(1)
-    assert torch.equal(found, expected if scan else expected[:, -1])
-
-
-class _Folded(Fn):
-    """A sum of what is computed from an element of one component or two."""
-
-    def __init__(self, of: Callable[..., torch.Tensor], components: int) -> None:
-        super().__init__("folded", F if components == 1 else STuple((F,) * components), F)
-        self.of = of
-
-    def apply(self, *args: Any) -> Any:
-        (total,), element = args
-        return [total + self.of(*element)]
-
-    def getInit(self) -> Any:
-        return [torch.tensor(0.0)]
-
-
-@pytest.mark.parametrize(
-    ("of", "components", "expected"),
-    [(lambda a: a, 1, True), (lambda a: a * a, 1, False), (lambda a, b: a, 2, False), (lambda a, b: a * b, 2, False)],
-)
-def test_a_fold_that_only_sums_its_input_is_known(
-    of: Callable[..., torch.Tensor], components: int, expected: bool
-) -> None:
-    fn = _Folded(of, components)
-    example = tuple(torch.tensor(0.0) for _ in range(1 + components))
-    tape = trace(ElementFunction(fn, 1, {}, None, lambda: None), example, Captures(fn))
-    assert Fold(tape, 1).sums is expected
-
 
 SHAPES = [((3, 1), 1), ((4, 5), 1), ((2, 3, 4), 2), ((3, 40), 1), ((1, 3, 2), 1)]
 
