@@ -19,17 +19,22 @@ from optimizers.jsonable import to_jsonable
 Outputs = Mapping[str, Any]
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+LONGEST_WORDS = 24
+"""Characters of the words in a task's name."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def input_digest(example: dspy.Example) -> str:
-    """The default name of a task: a short digest of its input fields, the same in every run.
+def input_name(example: dspy.Example) -> str:
+    """The default name of a task: the first words of its inputs, and a short digest of them, the same in every run.
 
     Raises:
         ValueError: The text of a value contains a memory address, which differs from run to run.
     """
-    text = json.dumps(to_jsonable(dict(example.inputs().items()), other=_stable_text), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    inputs = to_jsonable(dict(example.inputs().items()), other=_stable_text)
+    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:8]
+    said = " ".join(str(inputs[name]) for name in sorted(inputs) if isinstance(inputs[name], str | int | float))
+    words = "-".join(re.findall(r"\w+", said[:200]))[:LONGEST_WORDS]
+    return f"{words.strip('-')}-{digest}".strip("-")
 
 
 def _stable_text(value: Any) -> str:
@@ -117,7 +122,7 @@ class Domain:
 
     grouping_key: Callable[[Outputs], Hashable | None] = normalized_text
     length: Callable[[Outputs], Any] = text_length
-    task_key: Callable[[dspy.Example], str] = input_digest
+    task_key: Callable[[dspy.Example], str] = input_name
     threshold: float = 1.0
     confirm: Callable[[dspy.Example, Outputs], bool] | None = None
     hold_out: HoldOut | None = None

@@ -15,18 +15,20 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from optimizers.attempt import Attempt, Calls, calls_from_data, calls_to_data
 from optimizers.held_out import HeldOutVerdict, Quadrants
 from optimizers.jsonable import to_jsonable
-from optimizers.ledger import TokenCount
+from optimizers.ledger import TokenCount, Whole
 from optimizers.pass_at_k import pass_at_k
 
 Codec = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 FORMAT = 1
+Samples = Annotated[int, Field(gt=0, le=10**7)]
+Temperature = Annotated[float, Field(ge=0, le=100)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +61,18 @@ class Entry:
     task_key: str
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
-    successes: int
-    samples: int
-    temperature: float
-    iteration: int
-    answer_temperature: float
-    answer_sample: int
+    successes: Whole
+    samples: Samples
+    temperature: Temperature
+    iteration: Whole
+    answer_temperature: Temperature
+    answer_sample: Whole
     tokens: TokenCount
     calls: Calls = field(default_factory=dict)
-    answer_iteration: int | None = None
-    cost: float | None = None
-    pooled_successes: int | None = None
-    pooled_samples: int | None = None
+    answer_iteration: Whole | None = None
+    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    pooled_successes: Whole | None = None
+    pooled_samples: Samples | None = None
     held_out: HeldOutVerdict | None = None
     teacher: str | None = None
     composed_from: tuple[str, ...] = ()
@@ -90,6 +92,15 @@ class Entry:
     def fallen(self) -> bool:
         """Whether the answer failed the held-out verdict; it is then never shown as a demonstration."""
         return self.held_out is not None and self.held_out.answer == "failed"
+
+
+def _possible(entry: Entry) -> Entry:
+    """Refuses counts that no run can have."""
+    pooled = (entry.pooled_successes, entry.pooled_samples)
+    for right, of in ((entry.successes, entry.samples), *([pooled] if pooled != (None, None) else [])):
+        if right is None or of is None or not (entry.teacher is None) <= right <= of:
+            raise ValueError(f"expected 0 < successes <= samples, found {right} and {of}")
+    return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +247,7 @@ class Experience:
     """
 
     tasks: tuple[str, ...]
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Annotated[Entry, AfterValidator(_possible)], ...] = ()
     iterations: tuple[IterationResult, ...] = ()
     attempts: Sequence[Attempt] = ()
     stopped: str = "exhausted"

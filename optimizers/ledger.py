@@ -9,7 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+
+Whole = Annotated[int, Field(ge=0, le=10**15)]
+"""A count, as it can be in a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class TokenCount:
         cached_prompt: Input tokens of answers from the response cache, which cost nothing.
         cached_completion: Output tokens of answers from the response cache.
         provider_cached: Those tokens of `prompt` that the provider read from its own prompt cache, at a lower price.
+        provider_written: Those tokens of `prompt` that the provider wrote to that cache, at a price of their own.
         usd: Dollars, over the calls with a known price.
         unpriced: Answered calls without a known price.
         truncated: Completions truncated at the token limit.
@@ -33,20 +39,21 @@ class TokenCount:
         retried: Those of `failed` after which the request was made again.
     """
 
-    calls: int = 0
-    failed: int = 0
-    cache_hits: int = 0
-    prompt: int = 0
-    completion: int = 0
-    cached_prompt: int = 0
-    cached_completion: int = 0
-    provider_cached: int = 0
-    usd: float = 0.0
-    unpriced: int = 0
-    truncated: int = 0
-    estimated: int = 0
-    retried: int = 0
-    short: int = 0
+    calls: Whole = 0
+    failed: Whole = 0
+    cache_hits: Whole = 0
+    prompt: Whole = 0
+    completion: Whole = 0
+    cached_prompt: Whole = 0
+    cached_completion: Whole = 0
+    provider_cached: Whole = 0
+    usd: Annotated[float, Field(ge=0)] = 0.0
+    unpriced: Whole = 0
+    truncated: Whole = 0
+    estimated: Whole = 0
+    retried: Whole = 0
+    short: Whole = 0
+    provider_written: Whole = 0
 
     @property
     def cached(self) -> int:

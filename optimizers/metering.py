@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
@@ -39,16 +39,23 @@ class Price:
     Attributes:
         prompt: Input tokens.
         completion: Output tokens.
+        cached: Input tokens that the provider reads from its prompt cache; None for those of `prompt`.
+        written: Input tokens that the provider writes to that cache; None likewise.
         given: Whether it replaces the cost that DSPy computes, instead of being used where DSPy knows none.
     """
 
     prompt: float
     completion: float
+    cached: float | None = None
+    written: float | None = None
     given: bool = False
 
-    def of(self, prompt: int, completion: int) -> float:
-        """The dollars for so many tokens."""
-        return (prompt * self.prompt + completion * self.completion) / 1e6
+    def of(self, count: TokenCount) -> float:
+        """The dollars for the tokens that were paid for."""
+        read, wrote = count.provider_cached, count.provider_written
+        cached, written = (self.prompt if rate is None else rate for rate in (self.cached, self.written))
+        fresh = (count.prompt - read - wrote) * self.prompt
+        return (fresh + read * cached + wrote * written + count.completion * self.completion) / 1e6
 
 
 class Request:
@@ -119,7 +126,7 @@ class Request:
         """Dollars, and 1 if they are not known."""
         price: Price | None = getattr(self.lm, "price", None)
         if price is not None and (price.given or known is None or counts.estimated):
-            return price.of(counts.prompt, counts.completion), 0
+            return price.of(counts), 0
         return (0.0, int(spent)) if known is None else (known, 0)
 
 
@@ -185,28 +192,29 @@ def stored(entry: Mapping[str, Any], count: Callable[[str], int] = estimate_toke
 
 
 def reported(usage: Mapping[str, Any]) -> TokenCount:
-    """Prompt, completion and provider-cached tokens; the names differ between the chat and responses APIs."""
+    """Prompt, completion, and tokens of the provider's cache; names differ between the chat and responses APIs."""
     details = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details") or {}
     prompt = whole(_part(usage, "prompt_tokens")) or whole(_part(usage, "input_tokens")) or 0
     completion = whole(_part(usage, "completion_tokens")) or whole(_part(usage, "output_tokens")) or 0
     cached = min(whole(_part(details, "cached_tokens")) or 0, prompt)
-    return TokenCount(prompt=prompt, completion=completion, provider_cached=cached)
+    written = min(whole(_part(details, "cache_creation_tokens")) or 0, prompt - cached)
+    return TokenCount(prompt=prompt, completion=completion, provider_cached=cached, provider_written=written)
 
 
 def _checked(usage: Mapping[str, Any], count: Callable[[str], int], prompts: Sequence[str], output: str) -> TokenCount:
     """The reported tokens of an answer; a dimension that the texts do not allow is estimated."""
     found = reported(usage)
-    prompt, completion, cached, estimated = found.prompt, found.completion, found.provider_cached, 0
+    prompt, completion, estimated = found.prompt, found.completion, 0
     length = sum(map(len, prompts))
     if (prompt == 0) != (length == 0) or prompt > 8 * length + 10_000:
-        prompt, cached = sum(map(count, prompts)), 0
+        found, prompt = TokenCount(), sum(map(count, prompts))
         estimated += prompt
     # Reasoning is part of the output and not of the text, but a text takes tokens.
     if completion > MOST_COMPLETION or (completion == 0 and output):
         completion = count(output)
         estimated += completion
     short = max(0, length // LONGEST_TOKEN - prompt) + max(0, len(output) // LONGEST_TOKEN - completion)
-    return TokenCount(prompt=prompt, completion=completion, provider_cached=cached, estimated=estimated, short=short)
+    return replace(found, prompt=prompt, completion=completion, estimated=estimated, short=short)
 
 
 def prompt_text(entry: Mapping[str, Any]) -> str:

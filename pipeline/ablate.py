@@ -1,16 +1,19 @@
 """`python -m pipeline.ablate`: the paper's ablation for the given LMs, as recorded runs and one page.
 
-Four methods on the same tasks, each a run like those of `pipeline.compile`, with a budget of its own: a single LM
-without the structural IR, a single LM, the agent, and the agent with learning. Run again, it skips the runs that have
-finished and resumes those that were interrupted.
+Eight methods on the same tasks, each a run like those of `pipeline.compile` for every seed: a single LM without the
+structural IR, a single LM, the agent, the agent with learning at four granularities, and the control, which samples the
+agent without learning for as many tokens. Run again, it skips the runs that have finished and resumes those that were
+interrupted.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pipeline.base.config import PlanOptions
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
+from pipeline.base.paths import shown
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, command_line, output_option
 from pipeline.verification.sandbox import SandboxOptions
@@ -19,8 +22,8 @@ NAME = "pipeline.ablate"
 EPILOG = """\
 examples:
   python -m pipeline.ablate
-  python -m pipeline.ablate --lm embedded embedded/50 --samples 16 -o ablation
-  OPENAI_API_KEY=... python -m pipeline.ablate --lm openai/gpt-4o --max-usd 5      up to 5 USD for each of four runs
+  python -m pipeline.ablate --lm embedded embedded/50 --samples 16 --seed 0 1 2 -o ablation
+  OPENAI_API_KEY=... python -m pipeline.ablate --lm openai/gpt-4o --max-usd 5      up to 5 USD for each of eight runs
 
 exit codes: 0 the page is written, 1 a run is being made by another process, 2 a bad option or file,
 3 an LM or the record can't be used, 130 interrupted (the results so far are kept)"""
@@ -41,10 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = Parser(NAME, "Measures the contributions of the structural IR, the guardian and learning.", EPILOG,
                    PlanOptions, AblateOptions, SandboxOptions).given(argv)  # fmt: skip
     options, plan = AblateOptions.of(given), PlanOptions.of(given)
-    if len(set(plan.lm)) < len(plan.lm):
-        raise UsageError("--lm: an LM is named twice")
+    for name, values in (("lm", plan.lm), ("seed", plan.seed)):
+        if len(set(values)) < len(values):
+            raise UsageError(f"--{name}: a value is given twice")
 
-    from pipeline.actions import dry_run, run_ablation, run_sweep
+    from pipeline.actions import dry_run, run_ablation, run_sweep, sweep_figures
 
     sweep = run_ablation.open_ablation(plan)
     if options.dry_run:
@@ -52,11 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.OK
     if code := run_sweep.run(NAME, sweep, command_line(NAME, argv)):
         return code
-    page = run_ablation.write_page(sweep, options.output)
+    page = run_ablation.write_page(sweep, sweep_figures.figures(sweep), options.output)
     if options.as_json:
         print(json_text(NAME, page))
     else:
-        run_ablation.print_figures(page)
+        sweep_figures.print_figures(page)
+        print(f"\n{shown(Path(page['page']).absolute())}")
     return Exit.OK
 
 

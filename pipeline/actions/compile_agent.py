@@ -26,7 +26,7 @@ from pipeline.cluster.cluster import open_workers
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
-from pipeline.record.logged_models import in_store, register
+from pipeline.record.logged_models import register
 from pipeline.record.models import log_model
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
@@ -141,8 +141,7 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
     client, experiment = store.open_store()
     if register_as := resumed.request.config.register_as:
         model_id = log_model(client, experiment, resumed.run_id, path)
-        with in_store(store.store_uri()):
-            register(client, resumed.run_id, model_id, register_as)
+        register(client, store.store_uri(), resumed.run_id, model_id, register_as)
     experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
     return JobResult(resumed.request, experience, resumed.run_id, resumed.name, path, finished.probe, gate.refused)
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from optimizers import Budget, Price
+from optimizers import Budget, Price, TokenCount
 from optimizers.baselines import OPTIMIZERS, Baseline, Search, affordable
 from optimizers.metering import estimate_tokens, message_text
 from pipeline.agent.agent import Agent
@@ -98,7 +98,7 @@ def _own_context(config: RunConfig) -> int | None:
 
 
 def _bounds(requests: int, prompt: int, completion: int, price: Price | None) -> DryRunBounds:
-    usd = price.of(prompt, completion) if price else None
+    usd = price.of(TokenCount(prompt=prompt, completion=completion)) if price else None
     return DryRunBounds(requests=requests, prompt=prompt, completion=completion, usd=usd)
 
 

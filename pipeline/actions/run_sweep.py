@@ -57,14 +57,15 @@ def open_sweep(path: Path) -> Sweep:
     spec, runs = read_spec(path), []
     for combination in spec.combinations:
         try:
-            request = _request(combination)
+            request = matched_request(combination)
         except UsageError as error:
             raise UsageError(f"{path}: {described(combination.values)}: {error}") from None
         runs.append(SweepRun(combination, request, run_key(request)))
     return Sweep(spec.name, runs)
 
 
-def _request(combination: Combination) -> Request:
+def matched_request(combination: Combination) -> Request:
+    """The request of a run, which names what it is matched to; raises UsageError if it cannot be used."""
     config, matched_to = combination.config, combination.matched_to
     if matched_to is None:
         return compile_agent.prepare(config)

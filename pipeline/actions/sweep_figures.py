@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from scipy.special import stdtrit  # `scipy.stats` would take most of a second to import
+from scipy.special import stdtr, stdtrit  # `scipy.stats` would take most of a second to import
 
 from pipeline.actions.run_sweep import Sweep, is_finished, recorded
 from pipeline.actions.sweep_spec import configuration
@@ -16,13 +16,15 @@ from pipeline.base.redaction import without_secrets
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.charts.plots import Points, draw_curves
 from pipeline.record import experiment_view, store
-from pipeline.record.curve import solved_curve
 
 FIGURES = {
     "solved": "total_solved", "pass_at_1_pooled": "total_pass_at_1_pooled", "pass_at_n": "total_pass_at_n",
     "tokens": "total_tokens", "seconds": "total_seconds",
 }  # fmt: skip
 """The figures of the table, and the metric of a run that has each: pass@1 over all temperatures, which is unbiased."""
+TESTED = "solved"
+"""The figure whose differences are tested."""
+CURVE = ("samples", "tokens_prompt", "tokens_completion")
 CONFIDENCE = 0.95
 NARROW = 200
 """The parts of an axis in which all places are one."""
@@ -57,10 +59,11 @@ def figures(sweep: Sweep) -> dict[str, Any]:
         {"configuration": name, "runs": len(finished), "figures": {f: interval(_values(finished, f)) for f in FIGURES}}
         for name, finished in groups.items()
     ]
+    tested = holm([p_value(_differences(both, TESTED)) for both in pairs.values()])
     comparisons = [
-        {"configuration": name, "less": other, "pairs": len(both),
+        {"configuration": name, "less": other, "pairs": len(both), "p": p,
          "differences": {figure: interval(_differences(both, figure)) for figure in FIGURES}}
-        for (name, other), both in pairs.items()
+        for ((name, other), both), p in zip(pairs.items(), tested, strict=True)
     ]  # fmt: skip
     return {
         "sweep": sweep.name, "address": _address(sweep), "runs": runs, "configurations": configurations,
@@ -94,6 +97,26 @@ def interval(values: Sequence[float]) -> dict[str, float | None]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
+def p_value(differences: Sequence[float]) -> float | None:
+    """The two-sided p-value of Student's paired test; None for fewer than two pairs, or differences that are all one.
+
+    Differences that are all 0 have p = 1.
+    """
+    if len(set(differences)) < 2:
+        return 1.0 if len(differences) > 1 and differences[0] == 0 else None
+    t = fmean(differences) * math.sqrt(len(differences)) / stdev(differences)
+    return float(2 * stdtr(len(differences) - 1, -abs(t)))
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """p-values corrected for their number by Holm's method; None stays None."""
+    known = sorted((p, place) for place, p in enumerate(values) if p is not None)
+    corrected, largest = list(values), 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = corrected[place] = max(largest, min(1.0, p * (len(known) - rank)))
+    return corrected
+
+
 def print_figures(result: Mapping[str, Any]) -> None:
     """Prints the table of the configurations, that of the differences, and where the runs are in the UI."""
     stdout = console()
@@ -102,13 +125,16 @@ def print_figures(result: Mapping[str, Any]) -> None:
     for row in result["configurations"]:
         table.add_row(row["configuration"], str(row["runs"]), *(_cell(row["figures"][name]) for name in FIGURES))
     stdout.print(table)
+    explained: list[str] = []
     if result["comparisons"]:
-        table = figures_table("seed by seed", "less", "pairs", *headings, texts=2)
+        explained = ["p is of the difference in solved tasks: Student's paired test, corrected by Holm's method"]
+        table = figures_table("seed by seed", "less", "pairs", *headings, "p", texts=2)
         for row in result["comparisons"]:
             cells = (_cell(row["differences"][name], signed=True) for name in FIGURES)
-            table.add_row(row["configuration"], row["less"], str(row["pairs"]), *cells)
+            p = "" if row["p"] is None else f"{row['p']:.3f}"
+            table.add_row(row["configuration"], row["less"], str(row["pairs"]), *cells, p)
         stdout.print("", table, sep="\n")
-    lines = ["", "± is half of the 95 % confidence interval of the mean", f"the runs: {result['address']}"]
+    lines = ["", "± is half of the 95 % confidence interval of the mean", *explained, f"the runs: {result['address']}"]
     if result["address"].startswith(LOCAL_SERVER):
         lines.append("served by: python -m pipeline.ui")
     print_lines(stdout, *lines)
@@ -121,6 +147,31 @@ def _cell(figure: Mapping[str, float | None], *, signed: bool = False) -> str:
     digits = 3 if abs(mean) <= 1 else 1 if abs(mean) < 1000 else 0
     half = "" if high is None else f" ± {high - mean:,.{digits}f}"
     return f"{mean:{'+' if signed else ''},.{digits}f}{half}"
+
+
+def solved_curve(client: Any, run: Any) -> list[dict[str, float]]:
+    """Samples and tokens so far, and tasks solved: before the run, after each iteration, and at the end of the run.
+
+    The end includes an iteration that a limit cut short.
+    """
+    history = {
+        name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
+        for name in ("solved", *CURVE)
+    }
+    points, samples, tokens = [_point(0, 0, 0)], 0.0, 0.0
+    for step, solved in sorted(history["solved"].items()):
+        new, *new_tokens = (history[name].get(step, 0) for name in CURVE)
+        samples, tokens = samples + new, tokens + sum(new_tokens)
+        points.append(_point(samples, tokens, solved))
+    total = run.data.metrics
+    if "total_solved" in total:
+        end = _point(total["total_samples"], total["total_tokens"], total["total_solved"])
+        points += [end] if end != points[-1] else []
+    return points
+
+
+def _point(samples: float, tokens: float, solved: float) -> dict[str, float]:
+    return {"samples": samples, "tokens": tokens, "solved": solved}
 
 
 def draw(sweep: Sweep, result: Mapping[str, Any], path: Path) -> None:

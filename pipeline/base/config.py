@@ -124,8 +124,9 @@ class ServerConfig(Config):
     )
     price: Price | None = LM.option(
         None,
-        "dollars per million input and output tokens (default: as the model's data says)",
-        "IN,OUT",
+        "dollars per million input and output tokens, and of input that the provider's cache reads and writes (default:"
+        " as the model's data says; of the cache: IN)",
+        "IN,OUT[,READ,WRITE]",
         resume="changed",
     )
 
@@ -407,4 +408,7 @@ class PlanOptions(ServerConfig, SamplingConfig, BudgetConfig):
     tasks: Tasks = None
     lm: tuple[str, ...] = LM.option(
         (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"
+    )
+    seed: tuple[Natural, ...] = SAMPLING.option(  # type: ignore[assignment]
+        (0,), "random seeds, a run of each method for each; intervals and tests need two or more", "N", nargs="+"
     )

@@ -100,9 +100,10 @@ Temperatures = Annotated[
 ]
 
 Price = Annotated[
-    tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], Annotated[float, Field(ge=0, allow_inf_nan=False)]],
+    tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
+    Field(min_length=2, max_length=4),
     BeforeValidator(_split),
-    _expecting("two numbers of 0 or more, separated by a comma"),
+    _expecting("two to four numbers of 0 or more, separated by commas"),
 ]
 
 

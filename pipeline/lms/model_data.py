@@ -40,12 +40,15 @@ def model_data(model: str) -> Mapping[str, Any]:
 def known_price(model: str) -> Price | None:
     """A model's price; None if it is not known."""
     data = model_data(model)
-    prompt, completion = (_rate(data.get(f"{side}_cost_per_token")) for side in ("input", "output"))
-    return None if prompt is None or completion is None else Price(1e6 * prompt, 1e6 * completion)
+    names = ("input_cost_per_token", "output_cost_per_token")
+    cache = ("cache_read_input_token_cost", "cache_creation_input_token_cost")
+    prompt, completion, cached, written = (_rate(data.get(name)) for name in (*names, *cache))
+    return None if prompt is None or completion is None else Price(prompt, completion, cached, written)
 
 
 def _rate(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    """Dollars per million tokens, given those per token."""
+    return 1e6 * value if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
 
 
 def known_context(model: str, api_base: str | None) -> int | None:

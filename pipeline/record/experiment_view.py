@@ -17,6 +17,9 @@ METRICS = ("solved", "pass_at_1", "total_tokens", "total_cost_usd", "total_secon
 """The results of a run, as columns; an iteration has the first two."""
 PARAMS = ("lm", "optimizer", "selection", "samples", "seed")
 
+TOKENS = "tokens_prompt_per_task"
+"""The x-axis of all charts, as in the paper's Figure 7: runs are compared at equal tokens."""
+
 _NAME = "attributes.`Run Name`"
 _COLUMNS = [*(f"metrics.`{name}`" for name in METRICS), *(f"params.`{name}`" for name in PARAMS)]
 VIEW = json.dumps({
@@ -25,6 +28,8 @@ VIEW = json.dumps({
     "columnWidths": {_NAME: 420} | dict.fromkeys(_COLUMNS, 115),
     "orderByKey": "attributes.start_time",
     "orderByAsc": False,
+    "globalLineChartConfig": {"xAxisKey": "metric", "selectedXAxisMetricKey": TOKENS, "lineSmoothness": 0},
+    "chartsSearchFilter": "^(solved|pass_at_1)$",
 })  # fmt: skip
 """The value of the tag."""
 

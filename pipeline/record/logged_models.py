@@ -186,18 +186,18 @@ def in_store(uri: str) -> Iterator[None]:
             os.environ["MLFLOW_TRACKING_URI"] = before
 
 
-def register(client: Any, run_id: str, model_id: str, name_and_alias: str) -> None:
-    """Registers the program that is logged as the model `model_id` of a run.
+def register(client: Any, uri: str, run_id: str, model_id: str, name_and_alias: str) -> None:
+    """Registers the program that is logged as the model `model_id` of a run, in the client's store, whose URI is given.
 
-    `name_and_alias` is `NAME` or `NAME@ALIAS`; an alias moves to the new version. MLflow's settings name the client's
-    store.
+    `name_and_alias` is `NAME` or `NAME@ALIAS`; an alias moves to the new version.
 
     Raises:
         ValueError: It is no name and alias.
     """
     name, _, alias = registered_name(name_and_alias).partition("@")
-    if not client.search_registered_models(f"name = '{name}'"):
-        client.create_registered_model(name)
-    version = client.create_model_version(name, f"models:/{model_id}", run_id=run_id, model_id=model_id).version
-    if alias:
-        client.set_registered_model_alias(name, alias, version)
+    with in_store(uri):
+        if not client.search_registered_models(f"name = '{name}'"):
+            client.create_registered_model(name)
+        version = client.create_model_version(name, f"models:/{model_id}", run_id=run_id, model_id=model_id).version
+        if alias:
+            client.set_registered_model_alias(name, alias, version)

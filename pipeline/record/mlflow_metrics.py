@@ -73,11 +73,6 @@ def within_bounds(costs: Mapping[str, float], bounds: Mapping[str, float], tasks
     return {f"within_{p:g}": sum(ratio <= p for ratio in ratios) / tasks for p in WITHIN} if bounds else {}
 
 
-def costs_record(costs: Mapping[str, float], bounds: Mapping[str, float]) -> dict[str, Any]:
-    """The costs by task beside their bounds, as JSON data."""
-    return {task: {"cost": cost, "at_least": bounds.get(task)} for task, cost in costs.items()}
-
-
 def predictor_metrics(result: IterationResult) -> dict[str, float]:
     """The calls and tokens of each predictor; the UI groups metrics by the part before the `/`."""
     return {
@@ -153,7 +148,8 @@ def _token_metrics(count: TokenCount) -> dict[str, float]:
 def describe_iteration(result: IterationResult) -> str:
     """The description of an iteration's run, in Markdown."""
     shown, solved = (", ".join(map(cell, names)) or "nothing" for names in (result.demos, result.solved))
-    return f"**{cell(result.label)}** shows {shown}, and solves {solved}."
+    tokens = TokenCount.sum(result.tokens.values()).total
+    return f"**{cell(result.label)}** shows {shown}, and solves {solved}: {tokens:,} tokens, {result.seconds:.0f} s."
 
 
 def describe(experience: Experience) -> str:

@@ -213,12 +213,12 @@ class MLflowObserver(BaseObserver):
         metrics |= {f"validation/{level.label}": level.score for level in experience.validation}
         record.log_metrics(metrics, len(experience.attempts))
         before = TokenCount.sum(experience.overhead.values()).calls
-        record.log_metrics(run_metrics(experience) | self._spent_before(), before + len(experience.attempts))
+        record.log_metrics(run_metrics(experience), before + len(experience.attempts))
         record.tag("mlflow.note.content", describe(experience))
         record.tag("stopped", experience.stopped)
         if self._traces:
             self._optionally("traces", partial(self._log_traces, experience))
-        self._finish(STATUS.get(experience.stopped, "FINISHED"))
+        self._close(STATUS.get(experience.stopped, "FINISHED"))
 
     def run_failed(self, experience: Experience, error: BaseException) -> None:
         """Records the samples and the reason of the end, and ends the run as failed."""
@@ -274,10 +274,6 @@ class MLflowObserver(BaseObserver):
         run = self._mlflow.get_run(active.info.run_id)
         return run if run.info.status == "RUNNING" else None
 
-    def _finish(self, status: str) -> None:
-        """The run has ended in order."""
-        self._close(status)
-
     def _close(self, status: str) -> None:
         """Ends what is open and was started here, with what is not copied yet."""
         if self._scratch is not None and self._record is not None:
@@ -298,10 +294,6 @@ class MLflowObserver(BaseObserver):
     def _write_subtasks(self) -> None:
         for place, text in self._subtasks.files().items():
             self._run.write(place, text)
-
-    def _spent_before(self) -> dict[str, float]:
-        """Metrics of what was spent before the run, beside those of the run."""
-        return {}
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
@@ -330,8 +322,7 @@ class MLflowObserver(BaseObserver):
         record = self._run
         model_id = logged_models.log_model(record.client, record.experiment, record.run_id, digest, {}, save)
         if self._register_as is not None:
-            with in_store(self._mlflow.tracking_uri):
-                register(record.client, record.run_id, model_id, self._register_as)
+            register(record.client, self._mlflow.tracking_uri, record.run_id, model_id, self._register_as)
 
     def _log_traces(self, experience: Experience) -> None:
         with in_store(self._mlflow.tracking_uri):

@@ -34,8 +34,8 @@ from pipeline.base.text import path_of
 from pipeline.languages.language import Task
 from pipeline.record import models, resume, store
 from pipeline.record.attempts import read_attempts, reported
-from pipeline.record.logged_models import in_store, register
-from pipeline.record.mlflow_metrics import costs_record, within_bounds
+from pipeline.record.logged_models import register
+from pipeline.record.mlflow_metrics import within_bounds
 from pipeline.record.observer import MLflowObserver
 from pipeline.record.request import Request
 from pipeline.record.resume import PersistentLedger
@@ -152,6 +152,12 @@ class Recorder(MLflowObserver):
     def program_compiled(self, program: object) -> None:
         """The command records the program when it has written it; see `log_file`."""
 
+    def run_finished(self, experience: Experience) -> None:
+        """Records the tokens of the probe, too."""
+        if self.probe.total.calls:
+            self.record.log_metrics({"total_tokens_probe": self.probe.total.total}, len(experience.attempts))
+        super().run_finished(experience)
+
     def run_failed(self, experience: Experience, error: BaseException) -> None:
         """The run ends with the context of `recorded`."""
 
@@ -165,7 +171,8 @@ class Recorder(MLflowObserver):
         `bounds` has what any program of each task costs at least; it is empty for a figure without a bound.
         """
         within = within_bounds(experience.costs, bounds, len(experience.tasks))
-        content = {"objective": objective, "tasks": costs_record(experience.costs, bounds), "within": within}
+        costs = {task: {"cost": cost, "at_least": bounds.get(task)} for task, cost in experience.costs.items()}
+        content = {"objective": objective, "tasks": costs, "within": within}
         self.record.write("costs.json", json.dumps(content, indent=1))
         self.record.log_metrics(within, len(experience.attempts))
 
@@ -177,8 +184,7 @@ class Recorder(MLflowObserver):
         try:
             model_id = models.log_model(record.client, record.experiment, record.run_id, path)
             if register_as is not None:
-                with in_store(store.store_uri()):
-                    register(record.client, record.run_id, model_id, register_as)
+                register(record.client, store.store_uri(), record.run_id, model_id, register_as)
         except RecordError as error:  # the program itself is recorded
             logger.warning("the program is not logged as a model: %s", error)
 
@@ -196,12 +202,9 @@ class Recorder(MLflowObserver):
         for task in self._tasks:
             self.record.write(f"tasks/{path_of(task.name)}.yaml", task.statement)
 
-    def _finish(self, status: str) -> None:
-        self._status = status
+    def _close(self, status: str) -> None:
+        self._status = status  # the run ends with the context of `recorded`
 
     def _log_traces(self, experience: Experience) -> None:
         mlflow.tracing.reset()  # type: ignore[no-untyped-call] # else it remembers another store that this process has opened
         super()._log_traces(experience)
-
-    def _spent_before(self) -> dict[str, float]:
-        return {"total_tokens_probe": self.probe.total.total} if self.probe.total.calls else {}

@@ -72,11 +72,13 @@ def _name(attempt: Attempt) -> str:
 
 def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, inputs: Mapping[str, Any]) -> str:
     """Logs one attempt, its recorded calls as spans; returns the trace's id."""
+    from mlflow.tracing.constant import SpanAttributeKey
+
     tokens = TokenCount.sum(attempt.tokens.values())
+    usage = {"input_tokens": tokens.prompt, "output_tokens": tokens.completion, "total_tokens": tokens.total}
     attributes = {
         "iteration": attempt.iteration + 1, "temperature": attempt.temperature, "sample": attempt.sample,
-        "seed": attempt.seed, "tokens_prompt": tokens.prompt, "tokens_completion": tokens.completion,
-        "seconds": attempt.seconds,
+        "seed": attempt.seed, "seconds": attempt.seconds, SpanAttributeKey.CHAT_USAGE: usage,
     }  # fmt: skip
     root = client.start_trace(
         attempt.task_key,

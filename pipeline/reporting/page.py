@@ -17,10 +17,9 @@ from pipeline.base.files import write_text
 from pipeline.charts import plots
 from pipeline.charts.plots import Panel, Points, title
 from pipeline.reporting import pass_rates, tables
-from pipeline.reporting.runs import LABEL_FORMATS, RecordedRun
+from pipeline.reporting.runs import RecordedRun
 
 PAGE = "index.html"
-MOST_CURVES = len(plots.MARKERS)
 
 
 def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
@@ -35,7 +34,6 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         "runs": tables.runs(runs),
         "learning_curve": tables.learning(runs),
         "pass_at_k": tables.pass_at_k(runs),
-        "pass_at_k_iterations": tables.pass_at_k_by_iteration(runs),
         "tasks_iterations": tables.tasks_by_iteration(runs),
         "outcomes": tables.outcomes(runs),
         "table1_diversity": tables.diversity(runs),
@@ -90,42 +88,30 @@ def finish(folder: Path, written: Mapping[str, pd.DataFrame], drawn: Sequence[st
 def _draw(runs: Sequence[RecordedRun], outcomes: pd.DataFrame, folder: Path) -> dict[str, dict[str, str]]:
     """Draws the pictures; returns the names of the files, by kind and by what they show.
 
-    `compared` has all runs, unless a picture by granularity does; a run of one iteration has no curve of its own.
+    `compared` has all runs; a run of one iteration has no curve of its own.
     """
     several, learned = len(runs) > 1, [run for run in runs if len(run.iterations) > 1]
 
     def names(kind: str, shown: Sequence[RecordedRun]) -> dict[str, str]:
         return {run.label: f"{kind}_{runs.index(run) + 1}.svg" if several else f"{kind}.svg" for run in shown}
 
-    sets = granularity_sets(runs)
     pictures = {
         "curves": names("learning_curve", learned),
         "pass_at_k": {"pass@k": "pass_at_k.svg"},
-        "granularity": {
-            str(number): f"granularity_{number}.svg" if len(sets) > 1 else "granularity.svg"
-            for number in range(1, len(sets) + 1)
-        },
-        "compared": {"all": "learning_curves.svg"} if several and [*map(len, sets)] != [len(runs)] else {},
-        "by_iteration": names("pass_at_k_iterations", learned),
+        "compared": {"all": "learning_curves.svg"} if several else {},
         "outcomes": names("outcomes", runs),
     }
     for run in learned:
         labels = [title(it.index, it.label) for it in run.iterations]
-        curve = plots.learning_panel({run.label: _points(run)}, run.samples, labels)
+        curve = plots.learning_panel({run.label: points(run)}, run.samples, labels)
         plots.plot(folder / pictures["curves"][run.label], curve)
-        shown = [it for it in run.iterations if it.solved or it is run.iterations[-1]]
-        shown = shown[: MOST_CURVES - 1] + shown[-1:] if len(shown) > MOST_CURVES else shown
-        by_iteration = {title(it.index, it.label): run.pass_at_k(it) for it in shown}
-        plots.draw_pass_at_k(by_iteration, folder / pictures["by_iteration"][run.label])
     at_end = {run.label: run.pass_at_k(run.iterations[-1]) for run in runs}
     if not several and learned:
         first = runs[0].iterations[0]
         at_end = {title(first.index, first.label): runs[0].pass_at_k(first), "all iterations": at_end[runs[0].label]}
     plots.draw_pass_at_k(at_end, folder / "pass_at_k.svg")
-    for alike, file in zip(sets, pictures["granularity"].values(), strict=True):
-        _draw_granularity(alike, folder / file)
     for file in pictures["compared"].values():
-        plots.plot(folder / file, plots.learning_panel({run.label: _points(run) for run in runs}, samples(runs)))
+        plots.plot(folder / file, plots.learning_panel({run.label: points(run) for run in runs}, samples(runs)))
     for label, file in pictures["outcomes"].items():
         counts = outcomes[outcomes["run"] == label].set_index("iteration").drop(columns=["run", pass_rates.UNKNOWN])
         shares = 100 * counts.div(counts.sum(axis=1).clip(lower=1), axis=0)
@@ -136,39 +122,14 @@ def _draw(runs: Sequence[RecordedRun], outcomes: pd.DataFrame, folder: Path) -> 
     return pictures
 
 
-def _draw_granularity(alike: Sequence[RecordedRun], path: Path) -> None:
-    """Learning curves by granularity, and the end of each (paper, Figure 8)."""
-    runs = {f"m = {run.params['granularity']}": run for run in alike}
-    tokens = {m: run.iterations[-1].prompt_per_task for m, run in runs.items()}
-    solved: dict[str, Points] = {m: [(0, 100 * run.score.pass_at_n)] for m, run in runs.items()}
-    spent: dict[str, Points] = {m: [(0, value)] for m, value in tokens.items()}
-    plots.plot(
-        path,
-        plots.learning_panel({m: _points(run) for m, run in runs.items()}, samples(alike)),
-        Panel(solved, f"pass@{samples(alike)} at the end (%)", kind="bar", names=[""], width=0.4),
-        Panel(spent, "prompt tokens per task", kind="bar", names=[""], top=max(tokens.values()), width=0.4),
-        size=(12.0, 5.0),
-    )
-
-
-def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """Sets of two or more runs that differ only in granularity, sorted by it; of equal ones only the last."""
-    sets: dict[tuple[str | None, ...], dict[int, RecordedRun]] = {}
-    for run in runs:
-        m = run.params.get("granularity", "")
-        if m.isdigit() and run.params.get("optimizer") == "adaptive":
-            alike = tuple(run.params.get(key) for key in LABEL_FORMATS if key != "granularity")
-            sets.setdefault(alike, {})[int(m)] = run
-    return [[found[m] for m in sorted(found)] for found in sets.values() if len(found) > 1]
-
-
 def samples(runs: Sequence[RecordedRun]) -> str:
     """The name of n in pass@n: its number if all runs have the same, else `n`."""
     numbers = {run.samples for run in runs}
     return str(numbers.pop()) if len(numbers) == 1 else "n"
 
 
-def _points(run: RecordedRun) -> Points:
+def points(run: RecordedRun) -> Points:
+    """The learning curve of a run."""
     return [(it.prompt_per_task, it.score.pass_at_n) for it in run.iterations]
 
 

@@ -173,7 +173,7 @@ def read_runs(wanted: Sequence[str], skip: Callable[[str], None] | None = None) 
     if skip:
         for message in empty:
             skip(f"left out: {message}")
-    runs = sorted(found, key=_sort_key)
+    runs = sorted(found, key=lambda run: ([run.params.get(key, "") for key in LABEL_FORMATS], run.started))
     return [replace(run, label=label) for run, label in zip(runs, _labels(runs), strict=True)]
 
 
@@ -218,13 +218,6 @@ def _chosen(runs: Sequence[Run], wanted: Sequence[str]) -> list[Run]:
             raise UsageError(f"{text}: no such run; the latest are {latest or 'none'}")
         chosen |= {run.info.run_id: run for run in matching}
     return list(chosen.values())
-
-
-def _sort_key(run: RecordedRun) -> tuple[list[str], int, datetime]:
-    """Groups runs that differ only in granularity, sorted by granularity."""
-    m = run.params.get("granularity", "")
-    others = [run.params.get(key, "") for key in LABEL_FORMATS if key != "granularity"]
-    return others, int(m) if m.isdigit() else 3, run.started
 
 
 def _labels(runs: Sequence[RecordedRun]) -> list[str]:

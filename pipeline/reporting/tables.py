@@ -1,7 +1,8 @@
 """The tables of a report, as data frames that are written unchanged to CSV; shares are from 0 to 1.
 
 `frame` has one row an attempt, `results` one a task: counts, scores by class and by group are groupbys of these. If the
-paper's tables put runs side by side, the CSV files have one row for each. Labels of runs are unique.
+paper's tables put runs side by side, the CSV files have one row for each. Runs with one label, the seeds of a method,
+are one in what is a groupby.
 """
 
 from __future__ import annotations
@@ -119,19 +120,10 @@ def learning(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
 
 def pass_at_k(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
     """pass@k over k at the end of each run (paper, Figure 9)."""
-    ends = {run.label: run.iterations[-1].index + 1 for run in recorded}
-    table = pass_at_k_by_iteration(recorded)
-    return table.loc[table["iteration"] == table["run"].map(ends), ["run", "k", "pass_at_k"]]
-
-
-def pass_at_k_by_iteration(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
-    """pass@k over k at the end of each iteration."""
     rows = [
-        (run.label, it.index + 1, title(it.index, it.label), k, value)
-        for run in recorded for it in run.iterations
-        for k, value in enumerate(run.pass_at_k(it), start=1)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["run", "iteration", "label", "k", "pass_at_k"])
+        (run.label, k, value) for run in recorded for k, value in enumerate(run.pass_at_k(run.iterations[-1]), start=1)
+    ]
+    return pd.DataFrame(rows, columns=["run", "k", "pass_at_k"])
 
 
 def tasks_by_iteration(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
@@ -163,18 +155,12 @@ def diversity(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
         if len(run.iterations) > 1:
             parts.append(("all iterations", run.attempts, run.score))
         for name, attempts, score in parts:
-            answers = sum(attempt.scored for attempt in attempts)
-            shares = diversity_cells(attempts, run)
+            shares = asdict(pass_rates.diversity(attempts, run.tasks, run.language))
             rows.append({
-                "run": run.label, "answers of": name, "answers": answers, **shares, "pass_at_n": score.pass_at_n
+                "run": run.label, "answers of": name, "answers": sum(attempt.scored for attempt in attempts),
+                **{f"{kind} diversity": share for kind, share in shares.items()}, "pass_at_n": score.pass_at_n,
             })  # fmt: skip
     return of(rows)
-
-
-def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, float | None]:
-    """The diversity of some attempts of a run, by column."""
-    shares = asdict(pass_rates.diversity(attempts, run.tasks, run.language))
-    return {f"{kind} diversity": share for kind, share in shares.items()}
 
 
 def class_layout(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
@@ -188,11 +174,11 @@ def class_layout(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
         return own["pass_at_1"].mean() if metric == "pass@1" else f"{own['solved'].sum()}/{len(own)}"
 
     return of(
-        {"mode": mode, "metric": metric, "run": run.label}
-        | {use: cell(run.label, {*rows} & {*columns}, metric) for use, columns in USES.items()}
+        {"mode": mode, "metric": metric, "run": run}
+        | {use: cell(run, {*rows} & {*columns}, metric) for use, columns in USES.items()}
         for mode, rows in MODES.items()
         for metric in ("pass@1", "pass@n")
-        for run in recorded
+        for run in found["run"].unique()
     )
 
 

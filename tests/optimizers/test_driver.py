@@ -580,11 +580,14 @@ def import_ours():
 for step in {order}:
     step()
 from tests.support.scripted_program import learn, some
-learn("ab", some, n=2)
+record = learn("ab", some, n=2).experience
 mlflow.flush_trace_async_logging()
 runs = mlflow.search_runs(output_format="list")
 traces = mlflow.search_traces(return_type="list", include_spans=True)
 roots = {{trace.data.spans[0].name for trace in traces}}
+usages = [trace.info.token_usage for trace in traces]
+traced = sum(usage["input_tokens"] + usage["output_tokens"] for usage in usages)
+print(traced, sum(count.total for count in record.tokens.values()))
 print(len([run for run in runs if "mlflow.parentRunId" not in run.data.tags]), len(runs), len(traces), *roots)
 """
 
@@ -600,7 +603,10 @@ def test_compiling_is_logged_in_either_order(order: str, tmp_path: Path) -> None
         command = [sys.executable, "-W", "ignore", "-c", script]
         done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    outer, runs, traces, root = done.stdout.splitlines()[-1].split()
+    totals, counts = done.stdout.splitlines()[-2:]
+    traced, counted = totals.split()
+    assert traced == counted != "0", "the provider's tokens, once in MLflow's traces and once in the record"
+    outer, runs, traces, root = counts.split()
     assert (outer, runs, traces, root) == ("1", "1", "4", "Solver.forward")
 
 

@@ -296,6 +296,16 @@ def test_a_price_is_used_where_none_is_known_and_one_that_is_given_always() -> N
     assert counted({}, cost=0.5, price=fallback).usd == 120.0, "the cost is computed from the absurd report"
 
 
+def test_what_the_provider_s_cache_reads_and_writes_has_prices_of_its_own() -> None:
+    """As with Anthropic, where a write costs more than other input; without these prices it is input."""
+    cache = {"cached_tokens": 40, "cache_creation_tokens": 30}
+    usage = {"prompt_tokens": 80, "completion_tokens": 9, "prompt_tokens_details": cache}
+    count = counted(usage, price=Price(1e6, 2e6, 0.1e6, 1.25e6))
+    assert (count.prompt, count.provider_cached, count.provider_written) == (80, 40, 30)
+    assert count.usd == pytest.approx(10 * 1 + 40 * 0.1 + 30 * 1.25 + 9 * 2)
+    assert counted(usage, price=Price(1e6, 2e6)).usd == 98.0
+
+
 def test_a_report_below_what_the_text_can_take_is_kept_and_counts_in_budgets_as_the_least_possible() -> None:
     """A token has 16 characters at most: of a prompt of 300 characters a server can't have read fewer than 18."""
     count = counted({"prompt_tokens": 1, "completion_tokens": 1})

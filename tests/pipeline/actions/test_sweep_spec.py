@@ -48,7 +48,7 @@ BAD = {
     "base: {}": "1: sweep: expected names with values, got None",
     "bases: {}": "1: expected one of name, base, sweep, compare, match_tokens, got 'bases'",
     "name: [a]\nsweep: {seed: [1]}": "1: name: expected a text",
-    "base:\n  optimiser: none\nsweep: {seed: [1]}": "2: base: expected settings of a run (",
+    "base:\n  optimiser: none\nsweep: {seed: [1]}": "2: optimiser: unknown key",
     "base: {optimizer: none}\nsweep:\n  seed: 3": "3: seed: expected a list of values, got 3",
     "base: {optimizer: none}\nsweep:\n  seed: []": "3: seed: expected a list of values, got []",
     "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - x": "5: seed: expected a whole number of 0 or more, got 'x'",
@@ -96,6 +96,16 @@ def test_an_interval_is_student_s() -> None:
     assert (found["low"], found["high"]) == (pytest.approx(expected.low), pytest.approx(expected.high))
     assert action.interval([2.0]) == {"mean": 2.0, "low": None, "high": None}
     assert action.interval([]) == {"mean": None, "low": None, "high": None}
+
+
+def test_one_test_is_student_s_and_corrected_by_holm() -> None:
+    """As scipy's own test has it; of one pair, and of differences that are all one, there is none."""
+    from scipy.stats import ttest_1samp
+
+    differences = [3.0, 4.5, 4.0, -1.0]
+    assert action.p_value(differences) == pytest.approx(ttest_1samp(differences, 0).pvalue)
+    assert [action.p_value(each) for each in ([], [2.0], [2.0, 2.0], [0.0, 0.0])] == [None, None, None, 1.0]
+    assert action.holm([0.04, None, 0.01, 0.03]) == pytest.approx([0.06, None, 0.03, 0.06])
 
 
 def test_a_mean_curve_keeps_the_last_value_of_a_run_that_has_ended() -> None:

@@ -100,7 +100,7 @@ def test_a_config_is_frozen_and_has_no_other_fields() -> None:
     [
         ({"samples": 0}, "samples: expected a whole number of 1 or more, got 0"),
         ({"temperatures": "0.4,0.4"}, "temperatures: expected distinct numbers from 0 to 2, separated by commas, got"),
-        ({"price": "1"}, "price: expected two numbers of 0 or more, separated by a comma, got '1'"),
+        ({"price": "1"}, "price: expected two to four numbers of 0 or more, separated by commas, got '1'"),
     ],
 )
 def test_a_bad_value_names_its_field_and_what_is_expected(given: dict[str, Any], message: str) -> None:

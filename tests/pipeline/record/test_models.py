@@ -15,10 +15,10 @@ from typing import Any
 
 import dspy
 import pytest
-from mlflow import MlflowClient, artifacts
+from mlflow import MlflowClient
 
 from pipeline import compile as command
-from pipeline import evaluate, load_program
+from pipeline import load_program
 from pipeline.base.errors import UsageError, run_command
 from pipeline.record import store
 from tests.pipeline.conftest import copied
@@ -140,22 +140,3 @@ def test_an_address_of_no_program_is_refused_in_one_line(address: str, store_fol
 def test_a_run_s_other_artifacts_are_no_programs(result: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"expected the model of a compiled program, with the file compiled\.json"):
         load_program(f"runs:/{result['run_id']}/iterations")
-
-
-def test_a_command_downloads_a_model_once(
-    result: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`pipeline.evaluate` reads what the program was compiled with, then makes it, from the same download."""
-    address = f"models:/{model_of(result['run_id']).model_id}"
-    downloaded: list[str] = []
-    download = artifacts.download_artifacts
-
-    def counted(uri: str, **options: Any) -> str:
-        downloaded.append(uri)
-        return download(uri, **options)
-
-    monkeypatch.setattr(artifacts, "download_artifacts", counted)
-    argv = ["--program", address, "--samples", "1", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
-    assert run_command(evaluate.NAME, evaluate.main, argv) == 0
-    assert json.loads(capsys.readouterr().out)["program"] == address
-    assert len(downloaded) == 1

@@ -8,19 +8,11 @@ from mlflow import MlflowClient
 
 from optimizers import IterationStarted
 from pipeline.record import store
-from pipeline.record.run_tree import RunRecord, create_parent, run_name
+from pipeline.record.run_tree import RunRecord, create_parent
 
 
 def event(index: int, label: str, cycle: int) -> IterationStarted:
     return IterationStarted(index, label, cycle, ("easy/0",), (), ("a", "b"), 8, None, {})
-
-
-def test_names_are_for_people() -> None:
-    assert [run_name(event(2, "HM_1", 1)), run_name(event(0, "None", 0)), run_name(event(-1, "H", 0))] == [
-        "03 HM",
-        "01 None",
-        "H",
-    ]
 
 
 def test_a_run_whose_creation_is_repeated_is_there_once(

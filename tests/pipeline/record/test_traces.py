@@ -8,6 +8,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.tracing.provider import is_tracing_enabled
 
+from optimizers import TokenCount
 from pipeline.record import traces
 from pipeline.record.traces import log_traces, notable_attempts
 from tests.support.scripted_program import learn, some, tasks
@@ -49,5 +50,9 @@ def test_traces_are_logged_although_tracing_is_off(store_folder: Any, tmp_path: 
     by_task = {trace.info.tags["task"]: trace for trace in logged}
     root, *_ = by_task["a"].data.spans
     assert (root.inputs, root.outputs, root.attributes["temperature"]) == ({"task": "a"}, {"answer": "right a"}, 0.7)
+    spent = {each.task_key: TokenCount.sum(each.tokens.values()) for each in found}
+    assert {name: trace.info.token_usage["total_tokens"] for name, trace in by_task.items()} == {
+        name: count.total for name, count in spent.items()
+    }
     (right,) = [each for each in by_task["x"].info.assessments if each.name == "right"]
     assert (right.feedback.value, right.rationale) == (False, "see here")

@@ -98,20 +98,3 @@ def test_tables_are_readable_without_eyes(run_read: RecordedRun, unrendered: Non
     assert text.count("<table") == text.count("<caption>") >= 7
     assert not re.findall(r"<th(?! scope=)[ >]", text)
     assert not re.findall(r'<img(?![^>]* alt="[^"])', text)
-
-
-def test_runs_that_differ_in_granularity_alone_share_a_picture(
-    run_read: RecordedRun, unrendered: None, tmp_path: Path
-) -> None:
-    """One picture of m = 1 to 4, the last of equals; a run with another seed stands apart."""
-
-    def made(m: int, seed: int, run_id: str) -> RecordedRun:
-        params = {"optimizer": "adaptive", "granularity": str(m), "seed": str(seed)}
-        return replace(run_read, params=params, run_id=run_id, label=run_id)
-
-    runs = [made(m, 0, f"old{m}") for m in (1, 2, 3, 4)] + [made(2, 0, "new2"), made(3, 1, "other")]
-    (alike,) = page.granularity_sets(runs)
-    assert [run.run_id for run in alike] == ["old1", "new2", "old3", "old4"]
-    files = page.write(runs, tmp_path)
-    assert {"granularity.svg", "learning_curves.png", "learning_curve_6.svg"} <= set(files)
-    assert "Granularity</h2>" in (tmp_path / "index.html").read_text()
