@@ -22,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
+from benchmarks.simulated_verdicts import judge_uncached, simulated
 from pipeline.cluster.cluster import Cluster, open_cluster
 from pipeline.verification.limits import verification_pool, verification_settings
 from signatures import render_task
@@ -29,7 +30,6 @@ from tests.support.crashing import echo
 from tests.support.dask_processes import DaskProcesses, eventually
 from tests.support.mutants import changed
 from tests.support.oracles import solved
-from tests.support.simulated_verdicts import judge_uncached, simulated
 
 PARTS = ("rates", "overhead", "memory", "loss", "job")
 CLUSTERS = ((1, 1), (1, 2), (2, 1), (4, 1))

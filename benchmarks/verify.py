@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import io
 import multiprocessing
 import os
@@ -23,14 +22,12 @@ from random import Random
 from statistics import geometric_mean
 from typing import Any
 
+from benchmarks.simulated_verdicts import judge_uncached
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.pool import cores
 from signatures import render_task
 from step_runtime.codegen import generate_test
-from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
-from step_runtime.verification.verdict import Verdict
-from step_runtime.verification.verify import Verifier
 from tests.support.mutants import changed
 from tests.support.oracles import solved
 
@@ -40,16 +37,6 @@ DISTINCT = 8
 
 COLLECTING = "pytest, unchanged"
 NOT_COLLECTING = "pytest without its forced garbage collection"
-
-
-def judge_uncached(name: str, content: str, text: str) -> Verdict:
-    """The verdict on a text by a warm verifier that remembers no result."""
-    return _verifier(name, content).verify(text)
-
-
-@functools.cache
-def _verifier(name: str, content: str) -> Verifier:
-    return Verifier(loads_task(content, name), remember=False)
 
 
 class Uncached(Executor):

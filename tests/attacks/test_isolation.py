@@ -81,6 +81,8 @@ TAMPERING = {
     ),
     "the connection": "import pipeline.verification.isolation.cell as f; f.send = lambda *a: None",
     "a tolerance": "import step_runtime.verification.compare as c; c.TOLERANCES[torch.float64] = (9.0, 9.0)",
+    "a constant, by an equal one": "import step_runtime.verification.compare as c; c._PART = float(c._PART)",
+    "a name that is gone": "import step_runtime.verification.compare as c; del c._PART",
     "what writes JSON": "import json; json.dumps = lambda *a, **k: 'true'",
     "how JSON is written": "import json; json.JSONEncoder.encode = lambda *a: 'true'",
     "what writes JSON fast": "import json.encoder; json.encoder.c_make_encoder = None",

@@ -8,7 +8,6 @@
 import base64
 import gzip
 import html
-import io
 import json
 import logging
 import sys
@@ -260,4 +259,3 @@ def test_output_is_what_it_was_after_a_command() -> None:
         with safe_output():
             assert sys.stdout is one
     assert sys.stdout is before
-    assert isinstance(io.StringIO(), io.StringIO)

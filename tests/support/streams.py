@@ -31,16 +31,6 @@ class Sum(step.Fn):
         return [state[0] + input[0]]
 
 
-class Last(step.Fn):
-    """Keeps twice the state and adds the input, so that order matters."""
-
-    def getInit(self) -> list[Tensor]:
-        return [torch.tensor(1.0)]
-
-    def apply(self, state: Any, input: Any) -> list[Tensor]:  # type: ignore[override]  # noqa: A002
-        return [2 * state[0] + input[0]]
-
-
 class Apply(step.Fn):
     """A stateless function given as Python."""
 
@@ -53,7 +43,6 @@ class Apply(step.Fn):
 
 
 fn_sum = Sum("Sum", F, F)
-fn_last = Last("Last", F, F)
 fn_double = Apply(lambda x: [2 * x], F, F)
 fn_mul = Apply(lambda x, y: [x * y], step.STuple((F, F)), F)
 
@@ -64,23 +53,6 @@ def stream(name: str, dtype: Any, shape: list[Any], *data: Tensor) -> step.Strea
     result.ctx = dict(CTX)
     result.data = list(data) or None
     return result
-
-
-def filled(dtype: Any, shape: list[Any], seed: int = 0) -> step.Stream:
-    """A stream with random data of any element type."""
-    generator = torch.Generator().manual_seed(seed)
-    layouts = {
-        "Scalar": (),
-        "Buffer(fp32, [D])": (2,),
-        "Multihot(fp32, E)": (3,),
-        "Buffer(Multihot(fp32, E), [D])": (2, 3),
-    }
-    outer = [int(sympy.sympify(dim).subs(CTX)) for dim in reversed(shape)]
-    parts = [
-        torch.rand(*outer, *layouts.get(str(part), ()), generator=generator)
-        for part in getattr(dtype, "components", (dtype,))
-    ]
-    return stream("E0", dtype, shape, *parts)
 
 
 def counted(*shape: Any, start: int = 0) -> step.Stream:
@@ -99,9 +71,3 @@ def index(*bits: list[int], shape: Any = None) -> step.Stream:
     return stream(
         "I", step.Multihot("float", len(bits[0])), dims, torch.tensor(bits, dtype=torch.float64).reshape(*sizes, -1)
     )
-
-
-def values(one: step.Stream, part: int = 0) -> Any:
-    """A stream's data as nested lists, outermost first."""
-    assert one.data is not None
-    return one.data[part].tolist()

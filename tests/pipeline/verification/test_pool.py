@@ -357,17 +357,6 @@ def test_there_is_a_worker_for_each_core_unless_it_is_given() -> None:
         pool.kill_workers()
 
 
-def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container or `taskset` may allow fewer; without affinity, the machine's count, and at least one."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5, 6}, raising=False)
-    assert cores() == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert cores() == 4
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert cores() == 1
-
-
 def test_the_language_is_imported_and_frozen() -> None:
     """Workers that are forked find it, and collect what they make themselves.
 

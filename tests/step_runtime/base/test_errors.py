@@ -9,19 +9,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-import step_runtime as step
 from step_runtime.base.errors import (
-    STAGES,
     Diagnostic,
-    RuleError,
-    RunError,
     Span,
-    StepError,
-    TaskCodeError,
-    TaskError,
     describe_error,
     describe_value,
-    quantity,
 )
 from step_runtime.base.mistakes import first_mistake
 
@@ -123,43 +115,6 @@ def test_any_value_is_shown_in_one_line() -> None:
         == describe_value(type("X", (), {"__repr__": lambda self: 1 / 0})())
         == "a value that cannot be shown"
     )
-
-
-def test_things_are_counted_as_english_has_it() -> None:
-    """One of them has no plural."""
-    assert [quantity(n, "input") for n in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
-
-
-def test_rules_tell_both_sides_and_become_findings() -> None:
-    """A rule's error carries code, message, both sides and hint, alone and as a finding."""
-    error = RuleError("zip-shape", "the shapes differ", ["left: [K]; right: [N]"], "make them equal")
-    assert str(error) == "zip-shape: the shapes differ\n  left: [K]; right: [N]\n  hint: make them equal"
-    finding = Diagnostic.of("type", error, Span(1, 1, 1, 2))
-    assert (finding.stage, finding.code, finding.details, finding.hint) == (
-        "type",
-        error.code,
-        error.details,
-        error.hint,
-    )
-    assert error.about([("E0", "fp32 [K]"), ("E1", "fp32 [N]")]).details[1] == "E0: fp32 [K]; E1: fp32 [N]"
-
-
-def test_every_exception_is_a_step_error() -> None:
-    """One `except StepError` catches all that this package raises on purpose."""
-    assert issubclass(TaskError, StepError) and issubclass(TaskCodeError, TaskError)
-    assert issubclass(RuleError, StepError) and issubclass(RunError, RuleError)
-    assert not issubclass(RuleError, TaskError)
-
-
-def test_stages_stand_in_the_order_in_which_they_are_decided() -> None:
-    """The verdict's stage is the first that fails, in this order."""
-    assert STAGES == ("parse", "type", "affine", "limits", "shape", "run", "value", "cost", "stress")
-
-
-def test_public_names_are_sorted_and_there() -> None:
-    """`__all__` is sorted and every name in it exists."""
-    assert step.__all__ == sorted(step.__all__)
-    assert all(hasattr(step, name) for name in step.__all__)
 
 
 class Content(BaseModel):

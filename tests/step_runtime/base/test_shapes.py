@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from step_runtime import RuleError, Stream
-from step_runtime.base.functions import DeclaredFn, Fn
-from step_runtime.base.shapes import as_dim, evaluate, format_dim, routed_dim, torch_shape, try_evaluate
-from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple, parse_dim
-from step_runtime.base.units import Measure
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import as_dim, evaluate, format_dim, torch_shape, try_evaluate
+from step_runtime.base.types import Scalar, StreamType, parse_dim
 
 M, N, K = sympy.symbols("M N K")
 
@@ -121,37 +120,7 @@ def test_a_streams_rank_fits_its_shape(rank: int, shape: list[Any]) -> None:
         Stream("E0", Scalar(), rank, shape)
 
 
-D, M, N, L = sympy.symbols("D M N L")
-
 F = Scalar("float")
-
-AT = {"D": 16, "M": 5, "N": 7, "L": 3}
-
-
-def bits_of_scalar(name: str) -> int:
-    return {"float": 32}[name]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "bits"),
-    [
-        (F, 32),
-        (Buffer(F, [D]), 32 * D),
-        (Buffer(F, [D, M]), 32 * D * M),
-        (Multihot("float", L), L),
-        (Buffer(Multihot("float", L), [M]), L * M),
-        (STuple((F, Buffer(F, [D]), Multihot("float", L))), 32 + 32 * D + L),
-    ],
-)
-def test_bits_of_an_element(dtype: DType, bits: sympy.Expr) -> None:
-    """A number takes those of its type, a Multihot one for each place, a tuple those of its components."""
-    assert Measure(AT, bits_of_scalar).bits(dtype) == sympy.sympify(bits).subs(AT)
-
-
-def test_elements_of_a_stream_are_the_product_of_its_dims() -> None:
-    """A routed dim counts as its bound."""
-    routed = StreamType(F, (D, routed_dim(0)))
-    assert Measure({**AT, "routed.0": 4}, bits_of_scalar).elements(routed) == 64
 
 
 class Doubling(Fn):
@@ -172,12 +141,3 @@ def test_a_function_with_an_initial_state_is_stateful() -> None:
     assert folding.sources() == (folding.apply, folding.getInit)
     with pytest.raises(TypeError, match="function d carries no state"):
         plain.getInit()
-
-
-@pytest.mark.parametrize("stateful", [False, True])
-def test_a_declared_function_has_its_programs_name_and_no_code(stateful: bool) -> None:
-    """Only the declaration says whether it folds."""
-    fn = DeclaredFn("fn_sum", "Sum", (F, F), stateful=stateful)
-    assert (fn.label, fn.stateful, repr(fn)) == ("fn_sum", stateful, "fn_sum: fp32 -> fp32")
-    with pytest.raises(TypeError, match="function fn_sum has no code to run"):
-        fn.apply([])

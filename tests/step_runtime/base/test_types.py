@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from step_runtime import Buffer, Multihot, RuleError, Scalar, STuple
 from step_runtime.base.formats import FORMATS, SCALARS, suggestion
-from step_runtime.base.types import DType, components_of, layout, parse_dim, parse_dtype
+from step_runtime.base.types import DType, components_of, layout, parse_dtype
 
 M, N, D = sympy.symbols("M N D")
 
@@ -103,15 +103,6 @@ def test_types_refuse_what_they_cannot_hold() -> None:
             make()
 
 
-def test_dims_are_read_by_the_same_rules() -> None:
-    """A dim is an int, a symbol, or + - * // of them."""
-    assert parse_dim("M*(N + 1) - M", SYMBOLS) == M * N
-    assert parse_dim(4, SYMBOLS) == 4
-    for wrong in ("Q", "M**2", "M N", "0", "-3", "f(M)", "'M'", "", "M//0"):
-        with pytest.raises(ValueError, match=r"dim|sizes"):
-            parse_dim(wrong, SYMBOLS)
-
-
 elements = st.recursive(
     st.one_of(st.just(F), st.builds(Multihot, st.just("float"), st.sampled_from([M, N, 3]))),
     lambda inner: st.builds(Buffer, inner, st.lists(st.sampled_from([M, N * D, D / 2, 4]), min_size=1, max_size=3)),
@@ -158,14 +149,6 @@ def test_the_range_of_integers_is_that_of_torch(format_) -> None:  # type: ignor
 def test_truth_values_are_0_and_1() -> None:
     """Nothing else is an initial state of a bool."""
     assert [number for number in (-1, 0, 0.5, 1, 2) if FORMATS["bool"].holds(number)] == [0, 1]
-
-
-def test_ranges_read_as_text() -> None:
-    """As messages state them."""
-    assert FORMATS["int8"].range == "whole numbers from -128 to 127"
-    assert FORMATS["bool"].range == "0 and 1"
-    assert FORMATS["fp8_e4m3"].range == "numbers from -448 to 448"
-    assert FORMATS["fp16"].range == "numbers from -65504 to 65504, -inf and inf"
 
 
 def test_names_from_elsewhere_lead_to_formats() -> None:

@@ -6,9 +6,9 @@ says what to write instead.
 
 import pytest
 
-from step_runtime.language.hints import unknown_name, usage
+from step_runtime.language.hints import usage
 from step_runtime.primitives import PRIMITIVES
-from tests.support.samples import Mistake, assert_reported, check, general_scope
+from tests.support.samples import Mistake, assert_reported, check
 
 MISTAKES = [
     Mistake("two streams without a tuple", "return step.Zip().apply(E0, E1)", "1:8", "apply-argument",
@@ -113,18 +113,6 @@ def test_the_usage_of_every_primitive_is_its_own_form(name: str) -> None:
     """The form shown for a primitive names all of its configuration."""
     shown = usage(name)
     assert shown.startswith(f"step.{name}(") and all(f"{key}=" in shown for key in PRIMITIVES[name].config_names())
-
-
-def test_names_close_to_a_known_one_are_suggested() -> None:
-    """A misspelled name is told which name may have been meant; E<number> is close to nothing."""
-    known = {**general_scope().fns, "E_value": 3, "experts": []}
-    assert (
-        unknown_name("fn_squared", known)[1]
-        == f"did you mean fn_square? the task's functions are {', '.join(general_scope().fns)}"
-    )
-    assert unknown_name("expert", known)[1] == "did you mean experts?"
-    assert unknown_name("e_VALUE", known)[1] == "did you mean E_value?"
-    assert "did you mean" not in str(unknown_name("E5", known)[1])
 
 
 def test_what_stands_around_body_is_reported() -> None:

@@ -206,29 +206,9 @@ def test_one_node_is_replaced_by_others() -> None:
     assert "apply(E5)" in print_program(twice.program)
 
 
-def test_producers_of_streams() -> None:
-    program = checked(GENERAL, "return step.Map(fn=fn_square).apply(E0)").program
-    found = shared(program, general_scope(), lambda fn: False)
-    assert found is not None
-    assert found.made_by(0) is None and found.made_by(4) is found.program.nodes[0]
-
-
 def test_an_ill_typed_program_is_none() -> None:
     program = checked(GENERAL, "return step.Map(fn=fn_square).apply(E0)").program
     found = shared(program, general_scope(), lambda fn: False)
     assert found is not None
     [square] = found.program.nodes
     assert found.replaced(square, lambda new, now: new.add(square.op, [now(1)])) is None
-
-
-def test_results_by_the_meaning_of_tokens_are_kept() -> None:
-    for seed in range(5):
-        case = random_case(Random(seed))
-        found = shared(case.program, case.scope, lambda fn: False)
-        assert found is not None
-        try:
-            expected = results(case, case.program)
-        except Exception:
-            continue  # a Merge that its data keeps from running
-        after = results(case, insert_copies(found.program))
-        assert len(expected) == len(after)

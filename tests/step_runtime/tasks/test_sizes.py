@@ -94,22 +94,6 @@ def test_primes_and_equal_dims_are_among_them() -> None:
         assert equal["M"] == equal["N"]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "common"),
-    [
-        ("{M: [2, 3], N: [5, 8]}", lambda M, N: M <= N),
-        ("{M: [4, 8], N: [2, 4]}", lambda M, N: M % N == N % 2 == 0),
-        ("{M: [3, 5], N: [3, 5]}", lambda M, N: M == N),
-    ],
-)
-def test_what_all_own_sizes_share_is_kept(sizes: str, common: object) -> None:
-    """Order, divisors and equality hold at primes and at equal dims."""
-    assert callable(common)
-    for kind in KINDS[:2]:
-        for found in held_out_sets(task("M, N", sizes), kind, Random(0)):
-            assert common(found["M"], found["N"])
-
-
 def test_free_dims_leave_divisors_and_fixed_sizes() -> None:
     """A dim that is even in all own sets is odd in some free set, and a fixed dim of a stream has another size."""
     found = [

@@ -10,17 +10,12 @@ import pickle
 import pytest
 
 from step_runtime import Task, dump_task, loads_task
-from step_runtime.tasks import task as module
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.snippets import (
     FP32,
     NARROW,
     NOTHING,
-    bind_function,
-    compile_block,
-    compile_function,
     compile_value,
-    run,
     widened,
     widening,
 )
@@ -36,17 +31,6 @@ def test_sizes_are_zipped() -> None:
     assert loads_task(MINIMAL).size_sets() == [{"M": 5, "N": 7, "K": 9, "D": 16}, {"M": 6, "N": 4, "K": 10, "D": 8}]
     sets = loads_task(MINIMAL + "sizes: {M: [2, 3, 4], E: 3}\n").size_sets()
     assert [(s["M"], s["E"], s["D"]) for s in sets] == [(2, 3, 16), (3, 3, 8), (4, 3, 16)]
-
-
-def test_types_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Element types and dims are read when they are first asked for, and stay with copies under other names."""
-    task = loads_task(MINIMAL)
-    found = task.input_types, task.parameter_types, task.output_types, task.fn_types
-    assert [str(stream) for stream in (*task.input_types, *task.output_types)] == ["fp32 [M, N]", "fp32 [N]"]
-    assert [[str(dtype) for dtype in pair] for pair in task.fn_types] == [["fp32", "fp32"]]
-    monkeypatch.delattr(module, "parse_dtype")
-    for other in (task, task.named("other"), task.without_impl()):
-        assert (other.input_types, other.parameter_types, other.output_types, other.fn_types) == found
 
 
 def test_a_copy_with_other_content_has_its_own_types_and_text() -> None:
@@ -114,27 +98,6 @@ def test_a_scope_without_code_keeps_every_declaration_and_can_be_pickled() -> No
 def test_narrow_float_types_are_widened_and_nothing_else(narrow: str, wide: str) -> None:
     """Types, methods, imports and tensor names; Python's own `float` stays."""
     assert ast.unparse(widened(ast.parse(narrow), NARROW)) == wide
-
-
-def test_a_function_is_compiled_from_its_indented_body() -> None:
-    """Its globals are the namespace that it is bound in."""
-    code = compile_function("  y = x + shift\n  return [y]", ("x",), "given", widen=NOTHING)
-    assert bind_function(code, "given", {"shift": 3})(4) == [7]
-
-
-def test_a_block_is_run_for_what_it_binds() -> None:
-    """Comprehensions see what earlier statements bound."""
-    namespace: dict[str, object] = {}
-    run(compile_block("  a = 2\n  b = [a * i for i in range(3)]", "global", widen=NARROW), namespace)
-    assert namespace["b"] == [0, 2, 4]
-
-
-@pytest.mark.parametrize(("source", "value"), [("a = 2\na + 1", 3), ("b = 5", 5)])
-def test_the_value_of_the_last_statement_is_bound(source: str, value: int) -> None:
-    """Of an expression as of an assignment."""
-    namespace: dict[str, object] = {}
-    run(compile_value(source, "data_transform", "result", widen=NOTHING), namespace)
-    assert namespace["result"] == value
 
 
 @pytest.mark.parametrize("source", ["", "for x in []:\n    pass"])
