@@ -34,7 +34,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class PassRates:
     """The result on a set of tasks; pass@k from 0 to 1, of all samples if there are fewer than k."""
 
     tasks: int
@@ -82,7 +82,7 @@ def pooled_counts(attempts: Iterable[Attempt], stop_after: int | None = None) ->
     }
 
 
-def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
+def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> PassRates:
     """The score of the tasks `names`, at least one of them; a task without a count is unsolved."""
     known = [counts[name] for name in names if name in counts]
 
@@ -90,10 +90,10 @@ def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
         return sum(pass_at_k(c.samples, c.successes, min(k, c.samples)) for c in known) / len(names)
 
     solved = sum(count.successes > 0 for count in known)
-    return Score(len(names), solved, at(1), at(8), solved / len(names))
+    return PassRates(len(names), solved, at(1), at(8), solved / len(names))
 
 
-def scores_by(label: Label, names: Iterable[str], counts: Mapping[str, TaskCount]) -> dict[str, Score]:
+def scores_by(label: Label, names: Iterable[str], counts: Mapping[str, TaskCount]) -> dict[str, PassRates]:
     """The score of each set of tasks with one label, in order of appearance; tasks labelled None are omitted."""
     sets: dict[str, list[str]] = {}
     for name in names:

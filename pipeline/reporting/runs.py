@@ -63,7 +63,7 @@ class Iteration:
     label: str
     attempts: tuple[Attempt, ...]
     solved: tuple[str, ...]
-    score: pass_rates.Score
+    score: pass_rates.PassRates
     prompt_per_task: float
 
     @property
@@ -138,7 +138,7 @@ class RecordedRun:
         return pass_at_k_curve(solved, len(self.tasks), most)
 
     @property
-    def score(self) -> pass_rates.Score:
+    def score(self) -> pass_rates.PassRates:
         """The score at the end of the run."""
         return self.iterations[-1].score
 

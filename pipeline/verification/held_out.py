@@ -11,7 +11,7 @@ from pipeline.base.errors import ClusterUnavailable
 from pipeline.base.text import counted, one_line
 from pipeline.languages import registry
 from pipeline.verification.judge import hold_out as judge
-from pipeline.verification.limits import SECONDS, proving_settings, verification_settings
+from pipeline.verification.limits import SECONDS, verification_settings
 from pipeline.verification.pool import PoolSettings, WorkerLost, Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.verification.verdict import Verdict
@@ -56,7 +56,7 @@ def holding_out(
         left = [number for number, verdict in enumerate(found) if verdict is None]
         if left:
             most = -(-len(left) // _A_WORKER)
-            with workers.pool(proving_settings(_SECONDS, language=language), most) as pool:
+            with workers.pool(verification_settings(_SECONDS, language=language, proving=True), most) as pool:
                 again = asked(pool, [claims[number] for number in left], last=True)
             found = [again.pop(0) if verdict is None else verdict for verdict in found]
         return found
@@ -66,7 +66,7 @@ def holding_out(
 
 def run_settings(language: str | None) -> PoolSettings:
     """The settings of the workers of a run, which judge its answers, and its solutions once more."""
-    return proving_settings() if language is None else verification_settings(language=language)
+    return verification_settings(language=language, proving=language is None)
 
 
 def _verdict(future: Future[Any], last: bool) -> HeldOutVerdict | None:

@@ -9,8 +9,8 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,9 @@ MEMORY = 4 * 2**30
 """Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
 
 PRELOAD = ("pipeline.verification.preload", "pipeline.verification.judge")
-_OF_ANY_LANGUAGE = ("step_runtime.tasks.reader", "step_runtime.verification.verdict")
-"""What `judge` imports for every language: a cell that serves one verdict would take 350 ms for it."""
 """What a worker finds imported."""
+_OF_ANY_LANGUAGE = ("step_runtime.tasks.reader",)
+"""What `judge` imports for every language: a cell that serves one verdict would take 350 ms for it."""
 PROVING = "pipeline.verification.proving"
 """What a worker that proves finds imported too."""
 _GROUP = OptionGroup("limits of a program")
@@ -61,8 +61,10 @@ def verification_settings(
     language: str | None = None,
     sandbox: Sandbox | None = None,
     patience: int | None = None,
+    *,
+    proving: bool = False,
 ) -> PoolSettings:
-    """The settings of workers that verify, on any machine; a named language is imported there.
+    """The settings of workers that verify, or also prove, on any machine; a named language is imported there.
 
     Raises:
         UsageError: The language runs its programs, and this machine's cells are not confined.
@@ -76,25 +78,14 @@ def verification_settings(
         alone = spoken.executes
         if alone:
             sandbox = required(language) if spoken.confined else Sandbox("off")
-    return PoolSettings(seconds, memory, _settle, preload, task_of, files_of, sandbox, patience, alone)
+    proofs = (PROVING,) if proving else ()
+    settle = partial(_settle, proofs)
+    return PoolSettings(seconds, memory, settle, (*preload, *proofs), task_of, files_of, sandbox, patience, alone)
 
 
-def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:
-    """As `verification_settings`, for workers that also prove."""
-    own = verification_settings(seconds, memory, language)
-    return replace(own, initializer=_settle_to_prove, preload=(*own.preload, PROVING))
-
-
-def verification_pool(
-    workers: int,
-    *,
-    seconds: float = SECONDS,
-    memory: int = MEMORY,
-    language: str | None = None,
-    sandbox: Sandbox | None = None,
-) -> WorkerPool:
-    """Killable processes of this machine to verify in, none of which runs the code of two tasks."""
-    return verification_settings(seconds, memory, language, sandbox).start(workers)
+def verification_pool(workers: int, **how: Any) -> WorkerPool:
+    """Killable processes of this machine, with `verification_settings`, none of which runs the code of two tasks."""
+    return verification_settings(**how).start(workers)
 
 
 def checking_pool(
@@ -102,8 +93,7 @@ def checking_pool(
 ) -> WorkerPool:
     """Processes to judge in a language, with room for runs that use up their limits; with `exact` they prove.
 
-    A language other than STeP leaves the limits of time and
-    memory to the processes.
+    A language other than STeP leaves the limits of time and memory to the processes.
     """
     room: dict[str, Any] = {}
     if limits.limit_seconds is not None:
@@ -112,8 +102,7 @@ def checking_pool(
         room["memory"] = limits.limit_bytes if language else max(MEMORY, 4 * limits.limit_bytes)
     if exact:
         room["seconds"] = room.get("seconds", SECONDS) + SECONDS
-        return proving_settings(language=language, **room).start(workers)
-    return verification_pool(workers, language=language, **room)
+    return verification_pool(workers, language=language, proving=exact, **room)
 
 
 def task_of(*args: Any, **_: Any) -> str:
@@ -165,14 +154,13 @@ def _functions_file(text: str) -> str | None:
     return next((value.value for key, value in pairs if key.value == "fns_from" and value.tag == _TEXT_TAG), None)
 
 
-def _settle_to_prove() -> Callable[[], bool]:
-    """As `_settle`, with what tracing imports."""
-    importlib.import_module(PROVING)
-    return _settle()
+def _settle(modules: Sequence[str]) -> Callable[[], bool]:
+    """Prepares a process that takes these modules; the check whether what judges in it is what it was.
 
-
-def _settle() -> Callable[[], bool]:
-    """Prepares a process; the check whether what judges in it is what it was, which a task's code may have changed."""
+    A task's code may have changed it.
+    """
+    for module in modules:
+        importlib.import_module(module)
     if "torch" in sys.modules:
         # One process a core: more threads in each would only be in each other's way.
         importlib.import_module("torch").set_num_threads(1)

@@ -25,7 +25,7 @@ Types = list[StreamType | None]
 
 
 @dataclass(frozen=True)
-class Checked:
+class TypedProgram:
     """A program that was read at one set of sizes: its graph, its types, and the findings of the checks without a run.
 
     All of it is the same at any sizes at which the conditions hold.
@@ -78,7 +78,7 @@ def infer_types(
     return types, found
 
 
-def check_program(source: Source, scope: Scope, limits: Limits, itemsize: int) -> Checked:
+def check_program(source: Source, scope: Scope, limits: Limits, itemsize: int) -> TypedProgram:
     """A program that was read, checked in a scope without a run."""
     program, found = evaluate(source, scope, limits)
     conditions = [*program.conditions]
@@ -86,7 +86,7 @@ def check_program(source: Source, scope: Scope, limits: Limits, itemsize: int) -
     found = [*found, *typed, *check_affine(program)]
     found = found or check_size(program, types, scope.sizes, limits, itemsize)
     found = _with_hidden(found or check_outputs(program, types, scope), source, scope)
-    return Checked(scope, program, types, found, tuple(dict.fromkeys(conditions)))
+    return TypedProgram(scope, program, types, found, tuple(dict.fromkeys(conditions)))
 
 
 def _with_hidden(found: list[Diagnostic], source: Source, scope: Scope) -> list[Diagnostic]:

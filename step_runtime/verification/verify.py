@@ -42,7 +42,7 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.sizes import completed, further_sets, step, varying
 from step_runtime.tasks.task import Task
 from step_runtime.verification.changes import Changes
-from step_runtime.verification.check import Checked, check_program, infer_types
+from step_runtime.verification.check import TypedProgram, check_program, infer_types
 from step_runtime.verification.compare import mismatch
 from step_runtime.verification.exact.proof import Prover
 from step_runtime.verification.explain import explain_values
@@ -189,8 +189,8 @@ class Verifier:
         return self._defined(further_sets(self.task))
 
     def _places_beyond(
-        self, source: Source, own: Sequence[Checked], changes: Changes
-    ) -> Iterator[tuple[TaskInstance, Checked]]:
+        self, source: Source, own: Sequence[TypedProgram], changes: Changes
+    ) -> Iterator[tuple[TaskInstance, TypedProgram]]:
         """Where a program that passes at the task's own sizes is tried next, and the program checked there.
 
         The first is a set beside the own ones. A program that computes with sizes is also tried at sets that are drawn
@@ -233,7 +233,7 @@ class Verifier:
             return [instance]
         return []
 
-    def _beyond(self, source: Source, own: Sequence[Checked]) -> list[Diagnostic]:
+    def _beyond(self, source: Source, own: Sequence[TypedProgram]) -> list[Diagnostic]:
         """What is wrong with a program that passes at the task's own sizes, at those beyond them."""
         changes = Changes(self.task, self._instances[0].sizes)
         with _TORCH:
@@ -281,7 +281,7 @@ class Verifier:
         checked = self._check(source, self._instances[0])
         return [] if checked.found else self._stress(source, checked)
 
-    def _stress(self, source: Source, checked: Checked) -> list[Diagnostic]:
+    def _stress(self, source: Source, checked: TypedProgram) -> list[Diagnostic]:
         with _TORCH:
             self._input = "stress"
             inputs = self._stress_inputs
@@ -336,7 +336,7 @@ class Verifier:
         narrow = TaskInstance(self.task, self.task.size_sets()[0], dtype=torch.float32, before_run=before_run)
         return Stress(self._instances[0], narrow)
 
-    def _over_limits(self, checked: Sequence[Checked]) -> list[Diagnostic]:
+    def _over_limits(self, checked: Sequence[TypedProgram]) -> list[Diagnostic]:
         """What a program costs beyond the task's limits, at the first set of sizes where it does."""
         if not self.task.cost_limits:
             return []
@@ -353,7 +353,7 @@ class Verifier:
         return []
 
     def _result(
-        self, places: Sequence[TaskInstance], checked: Sequence[Checked], seeds: Sequence[int]
+        self, places: Sequence[TaskInstance], checked: Sequence[TypedProgram], seeds: Sequence[int]
     ) -> Diagnostic | None:
         """The result of running at some sets of sizes; remembered for programs with one graph at each of them."""
         key = (*(place.place for place in places), *(one.key for one in checked))
@@ -367,7 +367,7 @@ class Verifier:
         return known and replace(known, span=checked[0].program.result_span)
 
     def _run_all(
-        self, places: Sequence[TaskInstance], checked: Sequence[Checked], seeds: Sequence[int]
+        self, places: Sequence[TaskInstance], checked: Sequence[TypedProgram], seeds: Sequence[int]
     ) -> Diagnostic | None:
         # Only the CPU's generator: torch.manual_seed records a stack trace for every other device, each time.
         with _TORCH, default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
@@ -380,8 +380,8 @@ class Verifier:
         return None
 
     def _checked(
-        self, source: Source, places: Iterable[TaskInstance], known: Iterable[Checked] = ()
-    ) -> Iterator[Checked]:
+        self, source: Source, places: Iterable[TaskInstance], known: Iterable[TypedProgram] = ()
+    ) -> Iterator[TypedProgram]:
         """The program checked at each set of sizes; only once where its graph and its types are the same at others."""
         before = list(known)
         for place in places:
@@ -393,10 +393,10 @@ class Verifier:
                 found = replace(found, found=beyond)
             yield found
 
-    def _check(self, source: Source, place: TaskInstance) -> Checked:
+    def _check(self, source: Source, place: TaskInstance) -> TypedProgram:
         return check_program(source, place.scope, self.limits, self._dtype.itemsize)
 
-    def _run(self, instance: TaskInstance, checked: Checked, seed: int) -> Diagnostic | None:
+    def _run(self, instance: TaskInstance, checked: TypedProgram, seed: int) -> Diagnostic | None:
         inputs, reference = instance.sampled_reference(seed)
         where = f"at {instance.place}, seed {seed}"
         instance.applier.deadline = Deadline.after(self.limits.seconds)
