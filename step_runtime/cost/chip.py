@@ -73,6 +73,7 @@ class Chip(BaseModel):
             takes one bit for each of its places.
         bandwidth: Bytes a cycle between the chip and its memory, and of the port of each input.
         rate: Operations a cycle of one primitive.
+        lanes: Values a cycle that Streamify takes from a Buffer.
         latency: Cycles before the first byte from memory comes.
         drain: Bytes a cycle at which the largest element of an input passes once more at the end; None for at once.
         sram: Bytes of memory on the chip; None for as much as a program needs.
@@ -85,6 +86,7 @@ class Chip(BaseModel):
     bytes: dict[str, Positive] = Field(default_factory=lambda: {"fp32": 4})
     bandwidth: Positive = 64
     rate: Positive = 64
+    lanes: Positive = 1
     latency: Count = 0
     drain: Positive | None = None
     sram: Positive | None = None

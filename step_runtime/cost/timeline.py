@@ -100,7 +100,7 @@ def timeline(
     cycles = []
     for number, node in enumerate(program.nodes):
         cycles.append(chip.cycles(calls(number)) if node.op.functions() else 0)
-        pace = Pace(bounds, cycles[-1], 1, routing.get(number))
+        pace = Pace(bounds, cycles[-1], 1, routing.get(number), chip.lanes)
         operands = [streams[stream] for stream in node.inputs]
         streams += node.op.schedule(operands, [types[stream] for stream in node.inputs], pace).outputs
     return Timeline(program, types, tuple(streams), bounds, tuple(cycles), routing)

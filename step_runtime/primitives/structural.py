@@ -348,12 +348,12 @@ class Streamify(Primitive):
         return (StreamType(stream.dtype.elem, stream.dtype.dims + stream.shape),)
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
-        """The elements of each buffer, one value a cycle."""
+        """The elements of each buffer, so many values a cycle as there are lanes."""
         dtype = inputs[0].dtype
         dims = dtype.dims if isinstance(dtype, Buffer) else ()
         # A routed dim may be empty, which `evaluate` allows.
         item = spelled(tuple(evaluate(dim, pace.sizes) for dim in reversed(dims)))
-        return Schedule((expanded(tokens[0], item, len(dims), pace.step),))
+        return Schedule((expanded(tokens[0], item, len(dims), pace.step, pace.lanes),))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensor."""

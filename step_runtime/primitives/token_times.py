@@ -45,12 +45,14 @@ class Pace(NamedTuple):
         step: The least time between two values that it emits by itself, as Repeat does.
         chosen: Which streams each index element chooses, `(elements, streams)`; None if that is not known: then every
             element chooses each stream that has slices left.
+        lanes: Values that Streamify emits in one step.
     """
 
     sizes: Mapping[str, int]
     cycles: int = 0
     step: int = 1
     chosen: Bits | None = None
+    lanes: int = 1
 
 
 class Schedule(NamedTuple):
@@ -118,13 +120,17 @@ def inserted(tokens: Tokens, after: Bits, level: int) -> Tokens:
     return Tokens(np.insert(tokens.levels, places, level), np.insert(tokens.times, places, tokens.times[places - 1]))
 
 
-def expanded(tokens: Tokens, item: Ints, gain: int, step: int) -> Tokens:
-    """The tokens with an item of some levels in place of each value; stops gain `gain` levels."""
+def expanded(tokens: Tokens, item: Ints, gain: int, step: int, lanes: int = 1) -> Tokens:
+    """The tokens with an item of some levels in place of each value, `lanes` values a step; stops gain levels."""
     value = tokens.levels == 0
     counts = np.where(value, len(item), 1)
     levels = np.repeat(tokens.levels + gain, counts)
-    levels[np.repeat(value, counts)] = np.tile(item, int(value.sum()))
-    return Tokens(levels, spaced(np.repeat(tokens.times, counts), levels, step))
+    inside = np.repeat(value, counts)
+    levels[inside] = np.tile(item, int(value.sum()))
+    costs = np.zeros_like(levels)
+    costs[inside] = np.tile(step * ((item == 0) & (np.cumsum(item == 0) % lanes == 1 % lanes)), int(value.sum()))
+    total, ready = np.cumsum(costs), np.repeat(tokens.times, counts)
+    return Tokens(levels, total + latest(ready - total))
 
 
 def held(data: Tokens, other: Tokens, ends: Bits) -> tuple[Ints, Ints]:

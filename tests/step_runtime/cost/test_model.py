@@ -77,6 +77,13 @@ def test_time_of_a_slow_map_is_that_of_its_calls() -> None:
     assert (found.nodes[0].busy, found.nodes[0].added, found.path) == (40, 41 - 20, (0,))
 
 
+@pytest.mark.parametrize(("lanes", "time"), [(1, 23), (2, 21), (3, 21), (4, 20), (9, 20)])
+def test_streamify_takes_values_by_lanes(lanes: int, time: int) -> None:
+    """The last buffer of four numbers comes in cycle 20, when the one before it is out."""
+    text = "return step.Streamify().apply(step.Bufferize(a=1).apply(E0))"
+    assert cost(text, Chip(rate=1, bandwidth=16, lanes=lanes)).time == time
+
+
 def test_traffic_may_take_longer_than_the_program() -> None:
     """Then no primitive is critical."""
     found = cost("return step.Repeat(n=7).apply(E0)", Chip(rate=1, bandwidth=1))
