@@ -10,7 +10,7 @@ An LM may have two attributes that DSPy does not know: `price`, a `Price`, and `
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -237,12 +237,9 @@ tokens as OpenAI (765) and Anthropic (1,334) count for a picture of a megapixel.
 def message_text(message: Mapping[str, Any]) -> str:
     """The text of a message, also of a message in parts; pictures and the like count as `MEDIUM`."""
     content = message.get("content")
-    return content if isinstance(content, str) else parts_text(content or ())
-
-
-def parts_text(parts: Iterable[Any]) -> str:
-    """The texts of a message's parts together."""
-    return "".join(MEDIUM if _part(part, "type") in MEDIA else str(_part(part, "text") or "") for part in parts)
+    if isinstance(content, str):
+        return content
+    return "".join(MEDIUM if _part(part, "type") in MEDIA else str(_part(part, "text") or "") for part in content or ())
 
 
 def _output_text(entry: Mapping[str, Any]) -> str:

@@ -88,7 +88,8 @@ class Run:
 
     def fit(self, state: State, demos: Sequence[Entry]) -> Sequence[Entry]:
         """The demonstrations within the limits for prompts with any of the tasks."""
-        return self.fitter.fit(self.program, demos, state.askable, self.room, state.most_demos).demos
+        tasks = [task for key, task in state.tasks.items() if key not in state.too_long]
+        return self.fitter.fit(self.program, demos, tasks, self.room, state.most_demos).demos
 
     def program_with(self, demos: Sequence[Entry]) -> dspy.Module:
         """A copy of the program that carries these demonstrations."""

@@ -357,10 +357,6 @@ class UntilSolved:
     stopped: str | None = None
     message: str = ""
 
-    def found(self, name: str) -> Attempt | None:
-        """The first right answer to a task, or None."""
-        return next(iter(self.right(name)), None)
-
     def right(self, name: str) -> list[Attempt]:
         """The first right answers to a task, `MOST_RIGHT` at most, the same for any number of threads."""
         return [attempt for attempt in self.attempts[name] if attempt.passed][:MOST_RIGHT]

@@ -73,11 +73,6 @@ class State:
         return [task for task in (*tasks, *parts) if task.key not in self.too_long]
 
     @property
-    def askable(self) -> list[TaskExample]:
-        """The tasks with prompts that fit the LM without demonstrations, in task order."""
-        return [task for task in self.tasks.values() if task.key not in self.too_long]
-
-    @property
     def unanswered(self) -> set[str]:
         """Keys of the tasks without an answer to any sample of some iteration, such as tasks that the LM refuses."""
         return {key for result in self.iterations for key in result.unanswered}

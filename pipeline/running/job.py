@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -16,7 +16,7 @@ import dspy
 
 from optimizers import Entry, Experience, Observer, TokenCount
 from optimizers.baselines import OPTIMIZERS, Baseline
-from optimizers.domain import Divide, Division
+from optimizers.domain import Division
 from optimizers.held_out import HoldOut
 from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import demonstrated_predictors
@@ -143,11 +143,11 @@ class CompileJob:
         probe = getattr(self.plan.lm, "probe_tokens", None)  # an LM that is not from the factory has none
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
-        with (
-            self.plan.session(self.workers, run_settings(config.language)) as metric,
-            self._dividing() as divide,
-        ):
-            learn = cost = None
+        with ExitStack() as stack:
+            metric = stack.enter_context(self.plan.session(self.workers, run_settings(config.language)))
+            learn = cost = divide = None
+            if config.split:
+                divide = partial(_division, stack.enter_context(dividing(self.workers)))
             if config.proposer == "typed":
                 agent.proposer.lessons = LineLessons(registry.find(config.language))
                 learn = agent.proposer.lessons.learn
@@ -191,15 +191,6 @@ class CompileJob:
                 relevant = config.selection == "relevance"
                 compiled.pool = DemoPool.of(compiled.experience, config.demo_tokens, relevant=relevant)
             return compiled
-
-    @contextmanager
-    def _dividing(self) -> Iterator[Divide | None]:
-        """How tasks are divided into sub-tasks, within the context; None if they are not."""
-        if not self.request.config.split:
-            yield None
-            return
-        with dividing(self.workers) as divider:
-            yield partial(_division, divider)
 
     def _simplify_solutions(
         self, experience: Experience, metric: Metric, cost: AnswerCost | None, hold_out: HoldOut | None

@@ -280,7 +280,7 @@ def price(example: dspy.Example, outputs: Mapping[str, Any]) -> float | None:
     return float(found[0]) if found else None
 
 
-def is_right_priced(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
+def begins_right(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
     return str(prediction.answer).startswith(f"right {example.task}")
 
 
@@ -301,7 +301,7 @@ def run(engine: ScriptedEngine, iterations: int | None = 3, **options: Any) -> E
     settings = {
         "domain": domain,
         "budget": Budget(iterations=iterations),
-        "metric": is_right_priced,
+        "metric": begins_right,
         "threads": 1,
         **options,
     }

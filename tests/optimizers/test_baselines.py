@@ -251,7 +251,7 @@ def no_second_form() -> Iterator[None]:
 
 
 @pytest.fixture
-def cache_tuning() -> Iterator[None]:
+def own_cache() -> Iterator[None]:
     """A response cache of the test's own."""
     before = dspy.cache
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
@@ -270,7 +270,7 @@ def test_an_instruction_that_cannot_be_parsed_is_requested_again(no_second_form)
 
 
 @needs_optuna
-def test_a_run_that_ended_on_answers_that_cannot_be_parsed_asks_again_when_it_continues(no_second_form, cache_tuning):
+def test_a_run_that_ended_on_answers_that_cannot_be_parsed_asks_again_when_it_continues(no_second_form, own_cache):
     """The bad answers are in the response cache, and don't pass for new ones; the good ones are not paid for twice."""
     engine, overhead = Reflective(lambda *_: 0, 4), Ledger()
     engine.garbled = 2 * MAX_PAID_ANSWERS + 1

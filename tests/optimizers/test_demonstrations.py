@@ -319,10 +319,6 @@ def test_answers_without_a_key_stand_alone():
 # Of a predictor's calls within a sample, those chosen count that could be read, as they were when they were made.
 
 
-def solved_calls(student: dspy.Module, names: str = "a", **options: Any) -> dspy.Module:
-    return learn(names, lambda *_: 4, student=student, **options)
-
-
 class Hops(dspy.Module):
     """Three hops, each of which is handed the answers before."""
 
@@ -339,7 +335,7 @@ class Hops(dspy.Module):
 
 
 def test_all_calls_are_shown_as_they_were_when_they_were_made():
-    compiled = solved_calls(Hops())
+    compiled = solved(Hops())
     assert [demo.notes for demo in compiled.hop.demos] == [["right a"] * number for number in range(3)]
     again = Experience.from_dict(json.loads(json.dumps(compiled.experience.to_dict())))
     assert again.entries == compiled.experience.entries and again.attempts == compiled.experience.attempts
@@ -360,7 +356,7 @@ def test_an_agent_is_shown_its_lookups_and_not_only_how_it_finishes():
         return f"about {key}"
 
     student = dspy.ReAct("task -> answer", tools=[lookup], max_iters=4)
-    compiled = solved_calls(student, "ab", engine=ScriptedEngine(lambda *_: 4, 4, say), granularity=1)
+    compiled = solved(student, "ab", engine=ScriptedEngine(lambda *_: 4, 4, say), granularity=1)
     assert [demo.next_tool_name for demo in compiled.react.demos] == ["lookup", "lookup", "finish"] * 2
     assert [len(demo.trajectory) > 0 for demo in compiled.react.demos] == [False, True, True] * 2
     assert [demo.answer for demo in compiled.extract.predict.demos] == ["right a", "right b"]
@@ -398,7 +394,7 @@ def test_what_a_program_changes_within_an_input_after_the_call_is_not_shown():
             turns[0]["said"] = answer
             return dspy.Prediction(answer=answer)
 
-    (demo,) = solved_calls(Talk()).turn.demos
+    (demo,) = solved(Talk()).turn.demos
     assert demo.turns == [{"said": "nothing"}]
 
 
@@ -418,7 +414,7 @@ def test_a_call_that_could_not_be_read_is_passed_over_for_the_one_that_followed(
                 return self.solve(task=f"{task} twice")
 
     engine = ScriptedEngine(lambda *_: 4, 4, say)
-    (demo,) = solved_calls(Retrying(), engine=engine).solve.demos
+    (demo,) = solved(Retrying(), engine=engine).solve.demos
     assert (demo.task, demo.answer) == ("a twice", "right a")
 
 
@@ -428,7 +424,7 @@ def test_what_the_program_makes_of_an_answer_is_not_what_the_predictor_is_shown(
             return dspy.Prediction(answer=self.solve(task=task).answer.upper())
 
     student = Shouting()
-    compiled = solved_calls(student, metric=lambda example, prediction: prediction.answer == "RIGHT A")
+    compiled = solved(student, metric=lambda example, prediction: prediction.answer == "RIGHT A")
     assert [demo.answer for demo in compiled.solve.demos] == ["right a"]
     assert compiled.experience.entries[0].outputs == {"answer": "RIGHT A"}
 
@@ -443,7 +439,7 @@ def test_calls_of_copies_that_a_program_makes_of_its_predictors_are_theirs():
         def forward(self, task: str) -> dspy.Prediction:
             return self.best(task=task, hint="think")
 
-    compiled = solved_calls(Trying())
+    compiled = solved(Trying())
     ((demo,),) = (predictor.demos for predictor in compiled.predictors())
     assert (demo.task, demo.hint, demo.answer) == ("a", "think", "right a")
 
@@ -453,6 +449,6 @@ def test_what_a_metric_makes_of_a_prediction_is_not_what_the_predictor_is_shown(
         prediction.answer = "changed"
         return True
 
-    compiled = solved_calls(Solver(), metric=metric)
+    compiled = solved(Solver(), metric=metric)
     assert [demo.answer for demo in compiled.solve.demos] == ["right a"]
     assert compiled.experience.entries[0].outputs == {"answer": "right a"}

@@ -299,12 +299,12 @@ def test_a_compiled_student_does_not_hand_on_its_candidates():
 # What an optimizer refuses before anything is sampled, and in which words.
 
 
-def some_given(task: str, demos: tuple[str, ...], visit: int) -> int:
+def one_right(task: str, demos: tuple[str, ...], visit: int) -> int:
     return 1
 
 
 def compile_tasks(trainset: list[Any], **options: Any) -> tuple[dspy.Module | None, ScriptedEngine, Exception | None]:
-    engine, compiling = ScriptedEngine(some_given, 2), options.pop("compiling", {})
+    engine, compiling = ScriptedEngine(one_right, 2), options.pop("compiling", {})
     with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
         try:
             optimizer = AdaptiveFewShot(**{"metric": is_right, "num_samples": 2, "temperatures": (0.7,), **options})
@@ -411,7 +411,7 @@ def test_examples_of_the_validation_set_are_named_as_such():
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_a_score_that_is_not_a_finite_number_is_the_metrics_failure(score):
     with pytest.raises(MetricError, match=r"task a.*it gave a score of (nan|inf), expected a finite number"):
-        learn("a", some_given, metric=lambda example, prediction: score)
+        learn("a", one_right, metric=lambda example, prediction: score)
 
 
 # Listeners hear a whole run in the thread that called `compile`.

@@ -515,7 +515,7 @@ def test_a_task_is_sampled_until_it_is_solved_and_no_more() -> None:
     solved: list[str] = []
     sampled = sample("abx", on_solved=solved.append)
     assert {name: len(attempts) for name, attempts in sampled.attempts.items()} == {"a": 1, "b": 1, "x": 8}
-    assert (solved, sampled.stopped, sampled.found("x")) == (["a", "b"], None, None)
+    assert (solved, sampled.stopped, sampled.right("x")) == (["a", "b"], None, [])
 
 
 def test_a_right_answer_that_does_not_suffice_is_followed_by_a_few_more() -> None:
@@ -533,15 +533,15 @@ def test_the_answer_found_is_the_first_in_the_order_of_sampling() -> None:
             self.script = lambda task, demos, visit: 8 if (request.config.seed or 0) % 3 == 0 else 0
             return super().complete(request)
 
-    found = [sample("a", Second(late, 8), temperatures=(0.4, 0.7), threads=threads).found("a") for threads in (1, 3)]
-    assert found[0] and found[1]
-    assert (found[0].temperature, found[0].sample) == (found[1].temperature, found[1].sample)
+    found = [sample("a", Second(late, 8), temperatures=(0.4, 0.7), threads=threads).right("a") for threads in (1, 3)]
+    one, other = (right[0] for right in found)
+    assert (one.temperature, one.sample) == (other.temperature, other.sample)
 
 
 def test_a_budget_ends_it_with_what_was_found() -> None:
     sampled = sample("ax", budget=Budget(tokens=1))
     assert (sampled.stopped, len(sampled.attempts["a"]), len(sampled.attempts["x"])) == ("budget", 1, 0)
-    assert sampled.message.startswith("budget reached: ") and sampled.found("a")
+    assert sampled.message.startswith("budget reached: ") and sampled.right("a")
 
 
 def test_an_interrupt_keeps_what_was_found() -> None:
@@ -549,7 +549,7 @@ def test_an_interrupt_keeps_what_was_found() -> None:
         raise KeyboardInterrupt
 
     sampled = sample("ax", on_solved=interrupt)
-    assert (sampled.stopped, sampled.message) == ("interrupted", "interrupted") and sampled.found("a")
+    assert (sampled.stopped, sampled.message) == ("interrupted", "interrupted") and sampled.right("a")
 
 
 def test_an_lm_that_fails_later_ends_it_and_one_that_fails_at_once_raises() -> None:

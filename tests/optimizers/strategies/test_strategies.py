@@ -234,14 +234,8 @@ def test_a_strategy_per_task_gets_the_tokens_of_a_prompt_and_what_exceeds_them_i
 # β: levels are disjoint, hold all of D, keep ties together, and agree with the worked examples.
 
 
-@dataclass(frozen=True)
-class Solved_levels:
-    name: int
-    rate: float
-
-
-def rated(*counts: int) -> list[Solved_levels]:
-    return [Solved_levels(name, count / 64) for name, count in enumerate(counts)]
+def rated(*counts: int) -> list[Solved]:
+    return [Solved(str(name), count / 64) for name, count in enumerate(counts)]
 
 
 def sizes(counts: list[int], granularity: int) -> list[int]:
