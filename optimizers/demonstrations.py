@@ -117,7 +117,7 @@ def prompt_room(lm: Any, context: int | None) -> int | None:
 
 
 def prompt_tokens(predictor: dspy.Predict, demos: Sequence[Any], example: dspy.Example) -> int:
-    """Estimated tokens of a request, by the LM's own `count_tokens` if it has one.
+    """Estimated tokens of a request.
 
     An input that the program itself makes counts as the longest one shown.
     """
@@ -125,8 +125,7 @@ def prompt_tokens(predictor: dspy.Predict, demos: Sequence[Any], example: dspy.E
     for name in predictor.signature.input_fields:
         if shown := [demo[name] for demo in demos if name in demo and name not in inputs]:
             inputs[name] = max(shown, key=lambda value: len(str(value)))
-    measure = getattr(dspy.settings.lm, "count_tokens", None) or estimate_tokens
-    return sum(measure(text) for text in _rendered(predictor.signature, list(demos), inputs))
+    return sum(estimate_tokens(text) for text in _rendered(predictor.signature, list(demos), inputs))
 
 
 def _rendered(signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ Invariants: a report never discards an answer; each dimension is judged alone: a
 kept, and everything else is estimated from the text and labelled so; what a server reports below what its texts can
 take counts in `short`, which budgets add; an LM's own `price` counts as spent.
 
-An LM may have two attributes that DSPy does not know: `price`, a `Price`, and `count_tokens`, a function of a text.
+An LM may have an attribute that DSPy does not know: `price`, a `Price`.
 """
 
 from __future__ import annotations
@@ -109,18 +109,15 @@ class Request:
         answered = TokenCount(calls=calls, truncated=_truncated(entry["response"]), failed=failed)
         prompt, output = prompt_text(entry), _output_text(entry)
         if not self.usages:
-            found = stored(entry, self._count)
+            usages = (_part(response, "usage") or {} for response in responses(entry["response"]))
+            found = TokenCount.sum(_checked(usage, [prompt], output) for usage in usages)
             return answered + TokenCount(
                 cache_hits=calls, cached_prompt=found.prompt, cached_completion=found.completion
             )
         # DSPy sums the usage of completions that it requests one by one.
-        counts = TokenCount.sum(_checked(usage, self._count, [prompt] * calls, output) for usage in self.usages)
+        counts = TokenCount.sum(_checked(usage, [prompt] * calls, output) for usage in self.usages)
         usd, unpriced = self._cost(entry["cost"], counts, True)
         return answered + counts + TokenCount(usd=usd, unpriced=calls * unpriced)
-
-    @property
-    def _count(self) -> Callable[[str], int]:
-        return getattr(self.lm, "count_tokens", None) or estimate_tokens
 
     def _cost(self, known: float | None, counts: TokenCount, spent: bool) -> tuple[float, int]:
         """Dollars, and 1 if they are not known."""
@@ -184,13 +181,6 @@ def whole(value: Any) -> int | None:
     return int(number) if math.isfinite(number) and number >= 0 else None
 
 
-def stored(entry: Mapping[str, Any], count: Callable[[str], int] = estimate_tokens) -> TokenCount:
-    """Tokens of an answer from the response cache, as its usage has them, else estimated by `count`."""
-    prompt, output = prompt_text(entry), _output_text(entry)
-    usages = (_part(response, "usage") or {} for response in responses(entry["response"]))
-    return TokenCount.sum(_checked(usage, count, [prompt], output) for usage in usages)
-
-
 def reported(usage: Mapping[str, Any]) -> TokenCount:
     """Prompt, completion, and tokens of the provider's cache; names differ between the chat and responses APIs."""
     details = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details") or {}
@@ -201,17 +191,17 @@ def reported(usage: Mapping[str, Any]) -> TokenCount:
     return TokenCount(prompt=prompt, completion=completion, provider_cached=cached, provider_written=written)
 
 
-def _checked(usage: Mapping[str, Any], count: Callable[[str], int], prompts: Sequence[str], output: str) -> TokenCount:
+def _checked(usage: Mapping[str, Any], prompts: Sequence[str], output: str) -> TokenCount:
     """The reported tokens of an answer; a dimension that the texts do not allow is estimated."""
     found = reported(usage)
     prompt, completion, estimated = found.prompt, found.completion, 0
     length = sum(map(len, prompts))
     if (prompt == 0) != (length == 0) or prompt > 8 * length + 10_000:
-        found, prompt = TokenCount(), sum(map(count, prompts))
+        found, prompt = TokenCount(), sum(map(estimate_tokens, prompts))
         estimated += prompt
     # Reasoning is part of the output and not of the text, but a text takes tokens.
     if completion > MOST_COMPLETION or (completion == 0 and output):
-        completion = count(output)
+        completion = estimate_tokens(output)
         estimated += completion
     short = max(0, length // LONGEST_TOKEN - prompt) + max(0, len(output) // LONGEST_TOKEN - completion)
     return replace(found, prompt=prompt, completion=completion, estimated=estimated, short=short)
