@@ -247,7 +247,7 @@ def test_anthropic_is_told_what_to_cache(monkeypatch: pytest.MonkeyPatch, shown:
     """The system message and the last demonstration carry its mark; the task does not."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
     with Server(path="/v1/messages") as caching:
-        lm = make_lm("anthropic/claude-3-5-haiku-latest", f"{server.origin}/v1", cache=False, probed=False)
+        lm = make_lm("anthropic/claude-3-5-haiku-latest", f"{caching.origin}/v1", cache=False, probed=False)
         sample(lm.copy(num_retries=0), differing(), tasks()[:shown])
         body = caching.requests()[0]["body"]
     mark = {"type": "ephemeral"}
