@@ -5,12 +5,15 @@ tasks and programs.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pipeline.base.errors import Exit, UsageError, require, start
-from pipeline.base.files import writable_file
+from pipeline.base.files import file_errors, writable_file, write_text
+from pipeline.base.languages import declared
+from pipeline.base.paths import DATA, shown
 from pipeline.base.settings import Config, Positive, option
 from pipeline.cli.options import Parser, output_option
 from pipeline.verification.sandbox import SandboxOptions
@@ -26,6 +29,10 @@ examples:
 docs/languages.md leads from a skeleton to a report without faults.
 
 exit codes: 0 the files are written, or every case holds, 1 something is broken, 2 a bad option or file"""
+
+
+TEMPLATE = DATA / "language-template"
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class LanguageOptions(Config):
@@ -72,13 +79,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _new(options: LanguageOptions) -> int:
-    from pipeline.actions.new_language import write_skeleton
-    from pipeline.base.paths import shown
-
-    folder = Path(options.output or f"{options.name}-language")
-    files = write_skeleton(options.name, folder)
-    print(*map(shown, files), sep="\n")
-    print(f"\nnext: pip install -e {shown(folder)} && python -m {NAME} check {options.name}")
+    """Writes the skeleton of a language: a package that works, to be changed into another."""
+    name, folder = options.name, Path(options.output or f"{options.name}-language")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a language; expected lower-case letters, digits and single hyphens")
+    if name in declared():
+        raise UsageError(f"there is a language {name!r} already; choose another name")
+    module = f"{name.replace('-', '_')}_language"
+    with file_errors(f"-o: can't write {shown(folder)}"):
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"-o: {shown(folder)} is not empty; name another folder")
+        for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
+            parts = source.relative_to(TEMPLATE).parts
+            if "__pycache__" in parts:  # pip's, of the template as it is installed
+                continue
+            place = folder.joinpath(*(module if part == "MODULE" else part for part in parts))
+            text = source.read_text(encoding="utf-8")
+            write_text(place, text.replace("MODULE", module).replace("NAME", name))
+            print(shown(place))
+    print(f"\nnext: pip install -e {shown(folder)} && python -m {NAME} check {name}")
     return Exit.OK
 
 

@@ -15,11 +15,14 @@ from pipeline.base.files import new_file, writable_file, write_text
 from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.outputs import VerifyOutput
 from pipeline.base.settings import Config, OptionGroup, flag, option
+from pipeline.cli.junit import junit_text
 from pipeline.cli.options import Json, Parser
+from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.languages import Language, registry
 from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
+from step_runtime.verification.verdict import Verdict
 
 NAME = "pipeline.verify"
 EPILOG = """\
@@ -100,30 +103,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         ir=options.ir is not None,
         limits=ProgramLimits.of(given),
     )
-    settings = action.Batch(asked, options.strict, options.junit)
     _require_offers(options)
-    say = partial(print, flush=True)
-    many = action.names_many(options.task, settings.tasks)
+    root = registry.tasks_folder(options.language)
+    many = names_many(options.task, root)
     for shown, name in ((options.explain, "--explain"), (options.ir, "--ir"), (options.pytest, "--pytest")):
         if shown and many:
             raise UsageError(f"{name}: shows one program; name one task")
-    items = action.resolve(options.task, options.programs, settings.tasks)
-    if many:
-        return action.run_batch(settings, items, say, as_json=options.as_json)
-    verdict = action.run_single(settings, items[0])
+    items = resolve(options.task, options.programs, root)
+    judged = action.verdicts(asked, items) if many else iter([action.verdict_on(asked, items[0])])
+    found = map(action.strictly, judged) if options.strict else judged
+    say = partial(print, flush=True)
+    results = action.report(items, found, say, as_json=options.as_json) if many else [*found]
+    if options.junit is not None:
+        write_text(Path(options.junit), junit_text(results))
+    if not many:
+        _show(results[0], options, items[0])
+    return action.exit_code(results)
+
+
+def _show(verdict: Verdict, options: VerifyOptions, item: Item) -> None:
+    """Writes what is asked for of one program, and prints its verdict."""
     if options.ir and verdict.ir:
         write_text(Path(options.ir), json.dumps(verdict.ir, indent=1) + "\n")
     if options.pytest and verdict.passed:
         from pipeline.actions.price_program import pytest_script
 
-        write_text(Path(options.pytest), pytest_script(items[0]))
+        write_text(Path(options.pytest), pytest_script(item))
     for warning in verdict.warned():
         print_message(NAME, warning)
     if options.explain:
         shown = "\n".join((verdict.streams, *(verdict.exact.steps if verdict.exact else ())))
         print(shown, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     print(VerifyOutput(**dict(verdict)).text() if options.as_json else verdict.feedback)
-    return action.exit_code([verdict])
 
 
 def _require_offers(options: VerifyOptions) -> None:

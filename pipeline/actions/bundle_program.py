@@ -28,7 +28,7 @@ import dspy
 from pydantic import ValidationError
 
 from pipeline.actions.price_program import cost_of, pytest_script
-from pipeline.actions.verify_programs import Batch, run_single
+from pipeline.actions.verify_programs import verdict_on
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
 from pipeline.base.outputs import MANIFEST, Bundle, Origin
@@ -142,7 +142,7 @@ def _built(task: Any, text: str, origin: Origin, language: str | None) -> dict[s
             write_text(Path(scratch, name), content)
         item = Item(Path(scratch, TASK), str(Path(scratch, program)))
         asked = Request(language=language, limits=ProgramLimits(), stress=True, exact=is_step)
-        found = run_single(Batch(asked), item)
+        found = verdict_on(asked, item)
         if not found.passed:
             raise NotRight(found.feedback.replace(f"{scratch}/", ""))
         own = {"task": origin.task, "task_file": TASK, "program": program, "seconds": 0.0}

@@ -21,7 +21,7 @@ from pipeline.base.outputs import warnings_json
 from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
-from pipeline.cli.progress import progress_display
+from pipeline.cli.progress import ProgressDisplay
 from pipeline.cluster.cluster import open_workers
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
@@ -179,7 +179,7 @@ def _run(
     ):
         state = f"resumes with {job.recorder.answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
-        with progress_display(config.samples) as display:
+        with ProgressDisplay(config.samples) as display:
             return job.run([display], Path(output) if output else None)
 
 

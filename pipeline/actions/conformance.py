@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from step_runtime.verification.verdict import Verdict
 
 SECRET = "the content of a file of the user's"
 REPEATS = 10
-"""How often each near-miss is judged among oracles, in each of two orders."""
+"""How often each near-miss is judged among oracles, in each of two orders, each in a process of its own."""
 SLOWEST = 1.0
 """Seconds of processor time that the median of warm verdicts may take, and that one answer may take to be read."""
 HOSTILE = {
@@ -208,7 +207,7 @@ def test_near_misses_among_oracles(near_miss: Program, shown: Shown, cells: Cell
     """A verdict depends neither on chance nor on what was judged before it, in whichever process."""
     oracle = next((each for each in shown.oracles if each.task == near_miss.task), None)
     around = [oracle] if oracle else []
-    for order, place in product(([near_miss, *around], [*around, near_miss]), (cells, others)):
+    for order, place in (([near_miss, *around], cells), ([*around, near_miss], others)):
         for program in order * REPEATS:
             verdict = place.verdict(program.task, program.text)
             right = verdict.stage == near_miss.stage if program is near_miss else verdict.passed

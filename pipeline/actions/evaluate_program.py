@@ -19,7 +19,7 @@ from pipeline.base.errors import Exit, print_message
 from pipeline.base.outputs import warnings_json
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.progress import progress_display
+from pipeline.cli.progress import ProgressDisplay
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.record.recorder import recorded
@@ -83,7 +83,7 @@ def _evaluated(name: str, plan: Plan, tasks: Sequence[Task], command: str | None
             recorder = stack.enter_context(recorded(run_name, params, tasks))
             observers.append(recorder)
             run_id = recorder.run_id
-        observers.append(stack.enter_context(progress_display(config.samples)))
+        observers.append(stack.enter_context(ProgressDisplay(config.samples)))
         metric = stack.enter_context(plan.session(workers))
         experience = sampled_once(plan, fit, tasks, metric, observers, plan.threads(workers))
         return Evaluation(config.program, plan.lm.model, tasks, experience, run_id, plan.refused, config.language)

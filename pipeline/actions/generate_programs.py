@@ -18,7 +18,7 @@ from pipeline.base.choices import SEARCH, Objective, ProposerKind, When, is_embe
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
 from pipeline.base.text import counted
-from pipeline.cli.progress import sampling_lines
+from pipeline.cli.progress import SamplingLines
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task
 from pipeline.running.plan import Plan, budget, trusted
@@ -213,7 +213,7 @@ class Generation:
             Sampler(trusted(solutions.metric), sampling),
             tell,
             budget(config),
-            sampling_lines(len(tasks), config.samples * len(config.temperatures)),
+            SamplingLines(len(tasks), config.samples * len(config.temperatures)),
             is_clean,
             fit.shown.own_programs,
         )

@@ -7,112 +7,70 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from pipeline.base.errors import Exit, UsageError, require
-from pipeline.base.files import write_text
 from pipeline.base.outputs import BatchOutput, BatchSummary
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
-from pipeline.cli.junit import junit_text
-from pipeline.cli.program_arguments import Item, names_many, resolve
-from pipeline.languages import registry
+from pipeline.cli.program_arguments import Item
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.pool import WorkerPool, cores
 from step_runtime.verification.verdict import Verdict
 
-__all__ = ["Batch", "Item", "names_many", "resolve", "run_single"]
 
-_NEEDED = ("torch", "sympy", "numpy", "yaml")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """How programs are checked and reported.
-
-    Attributes:
-        asked: What is asked of each program, with limits.
-        strict: Whether warnings fail a program.
-    """
-
-    asked: Request
-    strict: bool = False
-    junit: str | None = None
-
-    @property
-    def tasks(self) -> Path:
-        """The folder of the language's own tasks."""
-        return registry.tasks_folder(self.asked.language)
-
-    def pool(self, programs: int) -> WorkerPool:
-        """Worker processes for so many programs, one a core at most; they start meanwhile.
-
-        Raises:
-            ModuleNotFoundError: A package that they need is not installed.
-        """
-        require(*_NEEDED)
-        long = self.asked.exact or self.asked.sizes is not None
-        limits = self.asked.limits or ProgramLimits()
-        return checking_pool(min(programs, cores()), limits, self.asked.language, exact=long)
-
-    def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Verdict]:
-        """The verdicts in the items' order, each as soon as it and all before it are known."""
-        started = [self._submit(item, pool) for item in items]
-        yield from (self._judged(finish()) for finish in started)
-
-    def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Verdict]:
-        """Starts the check of one item; the function returned waits for its outcome."""
-        name = None if item.program == "-" else item.program
-        request = replace(self.asked, task=item.task.stem, path=shown(item.task), program=name)
-        unread = None
-        try:
-            request = replace(request, text=item.text)
-        except UsageError as error:
-            request, unread = replace(request, text=""), str(error)
-        future = pool.submit(judge, request)
-
-        def finish() -> Verdict:
-            found = verdict_of(request, future)
-            # What is wrong with the task comes first.
-            return found if unread is None or found.error else replace(request, task=found.task).unusable(unread)
-
-        return finish
-
-    def _judged(self, verdict: Verdict) -> Verdict:
-        """The verdict with warnings as failures, where these are strict."""
-        if not (self.strict and verdict.passed and verdict.warnings):
-            return verdict
-        stage = "stress" if any(finding.stage == "stress" for finding in verdict.warnings) else "warnings"
-        label = verdict.feedback.removesuffix(": passed")
-        text = f"{label}: failed: {stage}, as warnings are strict"
-        return verdict.model_copy(update={"passed": False, "stage": stage, "feedback": text})
-
-    def write(self, verdicts: Sequence[Verdict]) -> None:
-        """Writes the files that were asked for."""
-        if self.junit is not None:
-            write_text(Path(self.junit), junit_text(verdicts))
-
-
-def run_single(settings: Batch, item: Item) -> Verdict:
-    """Checks one program.
+def verdicts(asked: Request, items: Sequence[Item]) -> Iterator[Verdict]:
+    """What is asked of each program, in the items' order, each as soon as it and all before it are known.
 
     Raises:
-        UsageError: The task or the program can't be used, or a file can't be written.
+        ModuleNotFoundError: A package that workers need is not installed.
     """
-    with settings.pool(1) as pool:
-        result = next(settings.check([item], pool))
-    if result.error is not None:
-        raise UsageError(result.error)
-    settings.write([result])
-    return result
+    require("torch", "sympy", "numpy", "yaml")
+    long, limits = asked.exact or asked.sizes is not None, asked.limits or ProgramLimits()
+    with checking_pool(min(len(items), cores()), limits, asked.language, exact=long) as pool:
+        for finish in [_started(asked, item, pool) for item in items]:
+            yield finish()
 
 
-def batch(verdicts: Sequence[Verdict], seconds: float) -> BatchOutput:
-    """The verdicts on many programs as the command's JSON object."""
-    passed = all(verdict.passed for verdict in verdicts)
-    return BatchOutput(passed=passed, programs=tuple(verdicts), summary=summarize(verdicts, seconds))
+def _started(asked: Request, item: Item, pool: WorkerPool) -> Callable[[], Verdict]:
+    """Starts the check of one item; the function returned waits for its outcome."""
+    name = None if item.program == "-" else item.program
+    request, unread = replace(asked, task=item.task.stem, path=shown(item.task), program=name), None
+    try:
+        request = replace(request, text=item.text)
+    except UsageError as error:
+        request, unread = replace(request, text=""), str(error)
+    future = pool.submit(judge, request)
+
+    def finish() -> Verdict:
+        found = verdict_of(request, future)
+        # What is wrong with the task comes first.
+        return found if unread is None or found.error else replace(request, task=found.task).unusable(unread)
+
+    return finish
+
+
+def verdict_on(asked: Request, item: Item) -> Verdict:
+    """That on one program.
+
+    Raises:
+        UsageError: The task or the program can't be used.
+    """
+    [found] = verdicts(asked, [item])
+    if found.error is not None:
+        raise UsageError(found.error)
+    return found
+
+
+def strictly(verdict: Verdict) -> Verdict:
+    """The verdict with warnings as failures."""
+    if not (verdict.passed and verdict.warnings):
+        return verdict
+    stage = "stress" if any(finding.stage == "stress" for finding in verdict.warnings) else "warnings"
+    label = verdict.feedback.removesuffix(": passed")
+    text = f"{label}: failed: {stage}, as warnings are strict"
+    return verdict.model_copy(update={"passed": False, "stage": stage, "feedback": text})
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> Exit:
@@ -124,29 +82,27 @@ def exit_code(verdicts: Sequence[Verdict]) -> Exit:
     return Exit.UNKNOWN if any(verdict.unknown for verdict in verdicts) else Exit.OK
 
 
-def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None], *, as_json: bool) -> Exit:
-    """Checks many programs once, and reports them; returns the exit code.
+def report(
+    items: Sequence[Item], found: Iterator[Verdict], say: Callable[[str], None], *, as_json: bool
+) -> list[Verdict]:
+    """Reports the verdicts on many programs, each as soon as it is known.
 
     `say` takes each line or paragraph of the report, or the one JSON object.
-
-    Raises:
-        UsageError: A file can't be written.
     """
     start, results = time.monotonic(), list[Verdict]()
-    with settings.pool(len(items)) as pool:
-        for item, result in zip(items, settings.check(items, pool), strict=True):
-            results.append(result)
-            if not as_json:
-                say(verdict_line(item.label, result))
-    output = batch(results, time.monotonic() - start)
-    settings.write(results)
+    for item, result in zip(items, found, strict=True):
+        results.append(result)
+        if not as_json:
+            say(verdict_line(item.label, result))
+    summary = summarize(results, time.monotonic() - start)
     if as_json:
-        say(output.text())
-        return exit_code(results)
+        passed = all(verdict.passed for verdict in results)
+        say(BatchOutput(passed=passed, programs=tuple(results), summary=summary).text())
+        return results
     for paragraph in (each for result in results for each in findings(result)):
         say(f"\n{paragraph}")
-    say(f"\n{summary_line(output.summary)}")
-    return exit_code(results)
+    say(f"\n{summary_line(summary)}")
+    return results
 
 
 def summarize(verdicts: Sequence[Verdict], seconds: float) -> BatchSummary:

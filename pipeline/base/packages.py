@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import Distribution, distributions
@@ -28,6 +29,18 @@ def skip_unreadable() -> None:
     for place in sorted(broken - {*os.environ.get(_NAMED, "").split(os.pathsep)}):
         print(f"{place}: its entry_points.txt can't be read; this package is skipped", file=sys.stderr)
     os.environ[_NAMED] = os.pathsep.join(sorted(broken))
+
+
+def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names are imported from their modules on first use."""
+
+    def named(name: str) -> Any:
+        home = next((home for home, names in homes.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(home), name)
+
+    return named
 
 
 def _skip(kind: Any, broken: set[str]) -> None:

@@ -34,8 +34,8 @@ _ROW = "{:<14}{:>7}{:>5}{:>9}{:>9}{:>14}{:>12}{:>10}"
 class ProgressDisplay(BaseObserver):
     """Shows a run's progress, as bars on a terminal; a context manager, which restores the terminal on exit."""
 
-    def __init__(self, console: Console, samples: int) -> None:
-        self._console = console
+    def __init__(self, samples: int, on: Console | None = None) -> None:
+        self._console = on or console(stderr=True)
         self._samples = samples
         self._total = 0
         self._budget: dict[str, Any] = {}
@@ -123,36 +123,26 @@ def _dollars(usd: float) -> str:
     return f"  {usd:.2f} USD" if usd else ""
 
 
-def progress_display(samples: int) -> ProgressDisplay:
-    """A display on stderr."""
-    return ProgressDisplay(console(stderr=True), samples)
-
-
-class TaskProgress:
+class TaskProgress(BaseObserver):
     """How many tasks have been sampled, are being sampled and are waiting, and which has the slowest sample."""
 
     def __init__(self, tasks: int, samples: int) -> None:
         self._tasks, self._samples = tasks, samples
         self._done: Counter[str] = Counter()
-        self._finished: set[str] = set()
         self._running: tuple[InFlight, ...] = ()
         self._slowest = InFlight("", 0.0)
 
-    def advance(self, task: str, seconds: float) -> None:
-        """Counts a sample that took so long."""
-        self._done[task] += 1
-        self._slowest = max(self._slowest, InFlight(task, seconds), key=_seconds)
+    def sample_done(self, attempt: Attempt) -> None:
+        """Counts it."""
+        self._done[attempt.task_key] += 1
+        self._slowest = max(self._slowest, InFlight(attempt.task_key, attempt.seconds), key=_seconds)
 
-    def finish(self, task: str) -> None:
-        """Counts a task as sampled that needs no more samples."""
-        self._finished.add(task)
-
-    def watch(self, samples: tuple[InFlight, ...]) -> None:
-        """Notes the samples in flight."""
+    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
+        """Notes them."""
         self._running = samples
 
     def __str__(self) -> str:
-        sampled = sum(task in self._finished or count >= self._samples for task, count in self._done.items())
+        sampled = sum(count >= self._samples for count in self._done.values())
         started = len(self._done.keys() | {sample.task_key for sample in self._running})
         slowest = max(self._slowest, *self._running, key=_seconds) if self._running else self._slowest
         text = f"{counted(sampled, 'task')} sampled, {started - sampled} being sampled, {self._tasks - started} waiting"
@@ -163,31 +153,25 @@ def _seconds(sample: InFlight) -> float:
     return sample.seconds
 
 
-class _SamplingLines(BaseObserver):
-    """Plain lines on the progress of sampling, one every few seconds."""
+class SamplingLines(TaskProgress):
+    """Lines on stderr while tasks are sampled until each is solved or has so many samples, one every few seconds."""
 
-    def __init__(self, console: Console, tasks: TaskProgress) -> None:
-        self._console = console
-        self._tasks = tasks
-        self._printed = time.monotonic()
+    def __init__(self, tasks: int, samples: int) -> None:
+        super().__init__(tasks, samples)
+        self._console, self._printed = console(stderr=True), time.monotonic()
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Counts it."""
-        self._tasks.advance(attempt.task_key, attempt.seconds)
+        """Counts it; a task that is solved needs no more."""
+        super().sample_done(attempt)
         if attempt.passed:
-            self._tasks.finish(attempt.task_key)
+            self._done[attempt.task_key] = self._samples
 
     def in_flight(self, samples: tuple[InFlight, ...]) -> None:
         """Prints a line, if one is due."""
-        self._tasks.watch(samples)
+        super().in_flight(samples)
         if time.monotonic() - self._printed >= SECONDS_BETWEEN_LINES:
             self._printed = time.monotonic()
-            print_lines(self._console, f"  {self._tasks}")
-
-
-def sampling_lines(tasks: int, samples: int) -> BaseObserver:
-    """A display on stderr of sampling until tasks are solved, or have so many samples."""
-    return _SamplingLines(console(stderr=True), TaskProgress(tasks, samples))
+            print_lines(self._console, f"  {self}")
 
 
 class _IterationDisplay:
@@ -209,13 +193,13 @@ class _IterationDisplay:
 
     def advance(self, attempt: Attempt, usd: float) -> None:
         self._done, self._usd = self._done + 1, usd
-        self._tasks.advance(attempt.task_key, attempt.seconds)
+        self._tasks.sample_done(attempt)
         if attempt.passed:
             self._right.add(attempt.task_key)
         self._show()
 
     def watch(self, samples: tuple[InFlight, ...]) -> None:
-        self._tasks.watch(samples)
+        self._tasks.in_flight(samples)
         self._show()
 
     def close(self) -> None:

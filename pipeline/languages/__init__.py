@@ -6,10 +6,9 @@ from pipeline.languages import Diagnostic, Language, Span, TextTask, Verdict
 on first use: commands read the registry before they need torch.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pipeline.base.packages import lazily
 
 if TYPE_CHECKING:
     from pipeline.languages.language import Language, Task, fenced_blocks
@@ -17,16 +16,12 @@ if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic, Span, TaskError
     from step_runtime.verification.verdict import Verdict
 
-_HOMES = {
-    "pipeline.languages.language": ("Language", "Task", "fenced_blocks"),
-    "pipeline.languages.tasks": ("TextTask", "read_text_task"),
-    "step_runtime.base.errors": ("Diagnostic", "Span", "TaskError"),
-    "step_runtime.verification.verdict": ("Verdict",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "pipeline.languages.language": ("Language", "Task", "fenced_blocks"),
+        "pipeline.languages.tasks": ("TextTask", "read_text_task"),
+        "step_runtime.base.errors": ("Diagnostic", "Span", "TaskError"),
+        "step_runtime.verification.verdict": ("Verdict",),
+    },
+)

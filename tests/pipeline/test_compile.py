@@ -16,12 +16,11 @@ from typing import Any
 
 import dspy
 import pytest
-import yaml
 from mlflow import MlflowClient
 
 from pipeline import compile as command
 from pipeline import load_program, report
-from pipeline.base.errors import LMUnavailable, run_command
+from pipeline.base.errors import run_command
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
 from tests.pipeline.splitting.layers import GATE, NORM, PRODUCT
@@ -88,25 +87,6 @@ def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
     recorded = json.loads(Path(client.download_artifacts(result["run_id"], "held_out.json")).read_text())
     assert recorded["solutions"]["double"]["answer"] == "failed"
     assert recorded["quadrants"] == result["held_out"]["quadrants"]
-
-
-def test_a_selection_per_task_is_on_record_with_its_reasons(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By task; an optimizer that selects nothing refuses the option."""
-    options = ["--tasks", str(folder), "--json", "--temperatures", "0.7", "--selection", "coverage"]
-    assert run("adaptive", *options) == 0
-    result = json.loads(capsys.readouterr().out)
-    client = MlflowClient(tracking_uri=store.store_uri())
-    recorded = client.get_run(result["run_id"])
-    assert recorded.data.params["selection"] == "coverage"
-    assert recorded.info.run_name == "adaptive embedded 2 samples seed 0 coverage m=3 3 tasks"
-    artifacts = Path(recorded.info.artifact_uri.removeprefix("file://"))
-    assert not (artifacts / "iterations" / "01_None" / "selection.yaml").exists()
-    shown = yaml.safe_load((artifacts / "iterations" / "02_coverage" / "selection.yaml").read_text())
-    assert set(shown) <= {"triple", "halve"} and shown["halve"]["double"].startswith("covers structures of weight ")
-    assert run("none", "--tasks", str(folder), "--selection", "coverage") == 2
-    assert "--selection: `none` does not select demonstrations; omit the option" in capsys.readouterr().err
 
 
 class SolvesParts(Engine):
@@ -199,12 +179,6 @@ def test_the_summary_shows_tasks_program_and_the_command_for_the_ui(
     assert "2: H_1" in err
 
 
-def test_nothing_solved_is_exit_code_1(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The run is whole, its answer is no."""
-    assert run("adaptive", "--tasks", str(folder / "halve.yaml"), "--json") == 1
-    assert json.loads(capsys.readouterr().out)["unsolved"] == ["halve"]
-
-
 def test_an_lm_that_never_answers_is_exit_code_3(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,20 +189,6 @@ def test_an_lm_that_never_answers_is_exit_code_3(
     assert out == ""
     assert "the key was revoked" in err.splitlines()[-1]
     assert "Traceback" not in err
-
-
-def test_an_lm_without_a_key_is_exit_code_3(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What is missing is reported before anything is recorded."""
-
-    def no_key(model: str, *_: Any, **__: Any) -> dspy.LM:
-        raise LMUnavailable(f"{model}: no API key; set OPENAI_API_KEY in the environment")
-
-    monkeypatch.setattr("pipeline.lms.factory.make_lm", no_key)
-    assert run("adaptive", "--tasks", str(folder), "--lm", "openai/gpt-4o") == 3
-    message = "pipeline.compile: openai/gpt-4o: no API key; set OPENAI_API_KEY in the environment\n"
-    assert capsys.readouterr() == ("", message)
 
 
 def test_bad_usage_and_bad_files_are_reported_in_one_line(

@@ -17,7 +17,6 @@ from pipeline import compile as compiling
 from pipeline import evaluate, generate, save_program
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
-from pipeline.base.paths import TASKS
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
 from tests.support.answering_lm import ANSWER_TOKENS, COMPLETION_TOKENS, PROMPT_TOKENS, Engine, refuses
@@ -108,21 +107,13 @@ def test_bad_usage_is_reported_in_one_line(
         (("--program", str(tmp_path / "no.json")), "no.json: there is no such file"),
         (("--program", str(folder / "double.yaml")), "expected a compiled program in JSON"),
         (("--program", str(compiled), "--guardian", "paper"), "this program was compiled with none"),
+        (("--program", str(compiled), "--refine", "2"), "--refine: this program was compiled with 0; omit the option"),
         (("--program", "none", "--tasks", str(tmp_path / "none")), "no such task"),
         (("--program", "models:/"), "models:/: cannot read the program"),
     ]
     for argv, reported in cases:
         refuses(run, ("--tasks", str(folder / "double.yaml"), *argv), reported, capsys)
     assert engine.calls == 0
-
-
-def test_the_embedded_lm_is_evaluated_offline(store_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without `--lm`, on a benchmark task."""
-    argv = ["--program", "none", "--tasks", str(TASKS / "gemm" / "1.yaml"), "--samples", "2", "--json"]
-    assert run_command(evaluate.NAME, evaluate.main, argv) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["lm"].startswith("embedded/")
-    assert result["by_class"]["S1"]["tasks"] == 1
 
 
 def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,15 +123,6 @@ def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.Cap
     output = capsys.readouterr()
     assert 4 <= json.loads(output.out)["answers"] < 12
     assert "budget reached: " in output.err
-
-
-def test_a_program_keeps_its_demonstrations(
-    engine: Engine, folder: Path, compiled: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The LM triples every time once it is shown how to double."""
-    argv = ("--program", str(compiled), "--tasks", str(folder / "triple.yaml"), "--json")
-    assert run(*argv) == 0
-    assert json.loads(capsys.readouterr().out)["pass_at_1"] == 1
 
 
 def test_each_task_is_shown_its_own_choice_of_what_a_run_solved(
@@ -164,42 +146,3 @@ def test_each_task_is_shown_its_own_choice_of_what_a_run_solved(
     assert f"{iteration}/selection.yaml" in [each.path for each in client.list_artifacts(run_id, iteration)]
     run_command(generate.NAME, generate.main, [str(folder / "triple.yaml"), *argv])
     assert list(json.loads(capsys.readouterr().out)["tasks"]["triple"]["demonstrations"]) == ["double"]
-
-
-def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def figures(threads: str) -> dict[str, Any]:
-        argv = ["--program", "none", "--tasks", str(folder), "--json", "--samples", "4", "--threads", threads]
-        assert run_command(evaluate.NAME, evaluate.main, argv) == 0
-        return json.loads(capsys.readouterr().out) | {"seconds": 0}
-
-    assert figures("1") == figures("5")
-
-
-@pytest.mark.parametrize(
-    ("option", "reported"),
-    [
-        (["--refine", "2"], "--refine: this program was compiled with 0; omit the option"),
-        (["--proposer", "cot"], "--proposer: this program was compiled with predict"),
-    ],
-)
-def test_a_compiled_program_is_asked_as_it_is(
-    engine: Engine, folder: Path, compiled: Path, option: list[str], reported: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What it says of itself can't be changed; saying the same is no contradiction."""
-    assert run("--program", str(compiled), "--tasks", str(folder / "double.yaml"), *option) == 2
-    assert reported in capsys.readouterr().err
-    assert engine.calls == 0
-
-
-def test_an_uncompiled_agent_is_made_as_the_options_say(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Repairs are drawn and counted under their own name, and make no further answers."""
-    options = ["--guardian", "none", "--refine", "1", "--temperatures", "0.7", "--json"]
-    assert run("--program", "none", "--tasks", str(folder / "halve.yaml"), *options) == 0
-    result = json.loads(capsys.readouterr().out)
-    calls = {name: module["calls"] for name, module in result["tokens_by_module"].items()}
-    assert calls == {"proposer.predict": 4, "refiner.predict": 4}
-    assert (result["answers"], result["solved"]) == (4, [])

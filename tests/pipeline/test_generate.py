@@ -23,7 +23,7 @@ from pipeline.base.errors import run_command
 from pipeline.verification.metric import Metric
 from step_runtime import verify
 from step_runtime.verification.loading import load_task
-from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine, refuses
+from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
 from tests.support.scripted_runs import RIGHT
 
 READABLE = "fn2 = step.Map(fn=fn).apply(E0)  # fp32 [M]\nreturn fn2\n"
@@ -48,15 +48,10 @@ def test_a_solved_task_is_written_as_a_task_that_verifies(
     assert sorted(path.name for path in out.iterdir()) == ["double.step", "double.yaml", "triple.step", "triple.yaml"]
     assert solved.without_impl() == load_task(folder / "triple.yaml")
     assert str(out / "double.yaml") in capsys.readouterr().out
-
-
-def test_programs_go_to_stdout_without_a_folder(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(str(folder / "double.yaml")) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("double: verified, found by scripted (answer 1, temperature 0.4)\n")
-    assert all(f"  {line}" in out for line in READABLE.splitlines())
+    assert run(names[0]) == 0, "without a folder, it goes to stdout"
+    assert capsys.readouterr().out.startswith(
+        "double: verified, found by scripted (answer 1, temperature 0.4)\n  fn2 ="
+    )
 
 
 def test_a_task_without_a_solution_gets_its_best_failures(
@@ -84,22 +79,6 @@ def test_a_file_that_exists_is_left_alone_unless_forced(
     assert (engine.calls, (out / "double.yaml").read_text()) == (0, "mine")
     assert run(str(folder / "double.yaml"), "-o", str(out), "--force") == 0
     assert load_task(out / "double.yaml").impl == READABLE
-
-
-def test_bad_usage_is_reported_in_one_line(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 2, and the LM is not asked."""
-    (tmp_path / "file").write_text("")
-    cases = [
-        ((), "TASK"),
-        ((str(tmp_path / "none.yaml"),), "no such task"),
-        ((str(folder / "double.yaml"), "-o", str(tmp_path / "file")), "is not a folder"),
-        ((str(folder / "double.yaml"), "--format", "pdf"), "--format"),
-    ]
-    for argv, reported in cases:
-        refuses(run, argv, reported, capsys)
-    assert engine.calls == 0
 
 
 def test_a_budget_ends_the_search(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,4 +149,6 @@ def test_an_interrupt_keeps_what_was_verified(
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert (load_task(tmp_path / "out" / "double.yaml").impl or "").strip() == RIGHT
     assert "verified programs are kept" in reported[-1]
-    assert f"warning: {generate_programs.UNSTRESSED}" in capsys.readouterr().out, "stress inputs are not run any more"
+    assert f"warning: stress-run: {generate_programs.UNSTRESSED.message}" in capsys.readouterr().out, (
+        "stress inputs are not run any more"
+    )

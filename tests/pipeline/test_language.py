@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import pytest
 
 from pipeline import language, verify
-from pipeline.actions import new_language
 from pipeline.base.errors import run_command
 from pipeline.languages import registry
 from tests.support.languages import declare
@@ -46,10 +45,10 @@ def test_a_skeleton_is_written_and_keeps_all_that_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its own task is verified. What pip compiles of the template is left out."""
-    template = shutil.copytree(new_language.TEMPLATE, tmp_path / "template")
+    template = shutil.copytree(language.TEMPLATE, tmp_path / "template")
     (template / "MODULE/__pycache__").mkdir()
     (template / "MODULE/__pycache__/__init__.cpython-311.pyc").write_bytes(b"\xa7\r")
-    monkeypatch.setattr(new_language, "TEMPLATE", template)
+    monkeypatch.setattr(language, "TEMPLATE", template)
     folder = skeleton(tmp_path / "new", monkeypatch, "my-own").parent
     assert "python -m pipeline.language check my-own" in capsys.readouterr().out
     done = check("my-own", folder, "--junit", str(tmp_path / "report.xml"))

@@ -9,7 +9,6 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from optimizers import baselines as registry
 from optimizers.baselines import Baseline
@@ -36,6 +35,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     made = config()
     assert (made.samples, made.temperatures, made.granularity, made.seed) == (64, (0.4, 0.7, 1.0), 3, 0)
     assert (made.lm, made.guardian, made.proposer, made.refine, made.ir) == ("embedded", "gated", "predict", 0, True)
+    assert (made.max_tokens, made.timeout) == (factory.MAX_TOKENS, factory.TIMEOUT), "which other callers use"
     assert made.tasks is made.max_iterations is made.max_tokens_total is made.max_usd is made.max_minutes is None
 
 
@@ -51,13 +51,8 @@ def test_the_recorded_settings_make_the_config_again() -> None:
     assert made.recorded()["temperatures"] == [0.4, 1.0]
     assert RunConfig.model_validate(made.recorded()) == made
     assert not {"tasks", "experience", "validation"} & config(tasks=("a",)).recorded().keys()
-
-
-def test_params_are_the_settings_that_have_a_value() -> None:
-    """MLflow's text of a list of paths is that of a list."""
-    params = config(validation=("a", "b"), threads=2).params()
-    assert params["validation"] == ["a", "b"]
-    assert "max_usd" not in params and params["no_ir"] is False
+    params = config(validation=("a", "b")).params()
+    assert params["validation"] == ["a", "b"] and "max_usd" not in params
 
 
 def test_a_resumed_run_may_change_what_no_answer_depends_on() -> None:
@@ -87,14 +82,6 @@ def test_a_contradiction_names_what_the_run_has(given: dict[str, Any], message: 
     assert message in str(caught.value)
 
 
-def test_a_config_is_frozen_and_has_no_other_fields() -> None:
-    """An unknown setting is an error, not ignored."""
-    with pytest.raises(ValidationError, match="frozen"):
-        config().samples = 3
-    with pytest.raises(ValidationError, match="extra"):
-        RunConfig.model_validate({"optimizer": "adaptive", "sample": 3})
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -109,20 +96,24 @@ def test_a_bad_value_names_its_field_and_what_is_expected(given: dict[str, Any],
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_texts_with_commas_are_several_numbers() -> None:
-    """The command line and Python give the same settings."""
-    assert config(temperatures="0.4,0.7", price="1,2.5") == config(temperatures=(0.4, 0.7), price=(1, 2.5))
-
-
 GOOD = ["tcp://10.0.0.1:8786", "tls://scheduler.example:8786", "tcp://[::1]:8786", "local:1", "local:16", "none"]
-BAD = ["", "local", "local:", "local:0", "local:-1", "local:two", "local:²", "8786", "tcp://host", "tcp://host:0"]
-BAD += ["tcp://host:99999", "http://host:8786", "tcp://a:b@host:8786", "tcp://host:8786/x", "tcp://:8786"]
+BAD = [
+    "",
+    "local:0",
+    "local:-1",
+    "local:²",
+    "8786",
+    "tcp://host",
+    "tcp://host:0",
+    "tcp://host:99999",
+    "http://host:8786",
+]
 BAD += [
+    "tcp://a:b@host:8786",
+    "tcp://host:8786/x",
+    "tcp://:8786",
     "local:1001",
-    f"local:{'9' * 40}",
-    "tcp://host:٨٧٨٦",
     "tcp://host\x1b[2J:8786",
-    "tcp://host\0:8786",
     "tcp://h\n:8786",
 ]
 
@@ -147,9 +138,3 @@ def test_every_optimizer_has_a_class() -> None:
     assert set(choices.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
     assert set(choices.REFLECTING) | set(choices.VALIDATING) <= set(choices.OPTIMIZERS)
     assert all(issubclass(registry.OPTIMIZERS[name], Baseline) for name in choices.REFLECTING)
-
-
-def test_the_defaults_are_those_of_the_lms() -> None:
-    """The factory's own, which other callers use."""
-    made = config()
-    assert (made.lm, made.max_tokens, made.timeout) == (choices.EMBEDDED, factory.MAX_TOKENS, factory.TIMEOUT)

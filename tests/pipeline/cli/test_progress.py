@@ -24,7 +24,7 @@ def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def shown(terminal: bool, engine: Engine | None = None, budget: Budget | None = None) -> str:
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=100, legacy_windows=False)
-    with progress.ProgressDisplay(console, samples=2) as display:
+    with progress.ProgressDisplay(2, console) as display:
         learn([display], engine, budget)
     return output.getvalue()
 
@@ -67,7 +67,7 @@ def test_the_terminal_is_given_back_when_a_run_breaks() -> None:
     """An exception in the middle of an iteration leaves no bar behind."""
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=100, legacy_windows=False)
-    display = progress.ProgressDisplay(console, samples=2)
+    display = progress.ProgressDisplay(2, console)
 
     class Broken(progress.BaseObserver):
         def sample_done(self, attempt: object) -> None:

@@ -65,15 +65,11 @@ def test_findings_have_a_place_a_code_and_a_hint(ask: Ask) -> None:
 def test_verify_judges_the_tasks_own_program_without_another(ask: Ask) -> None:
     """One `impl` is right, one multiplies by four where its reference does by two, and one task has none."""
     assert ask("call_tool", "verify", {"task": "more/solved"}).structured_content["passed"]
-    assert ask("call_tool", "verify", {"task": "more/wrong"}).structured_content["stage"] == "value"
+    wrong = ask("call_tool", "verify", {"task": "more/wrong"})
+    assert wrong.structured_content["stage"] == "value", wrong
+    assert wrong.structured_content["values"] and "E1" in wrong.content[0].text, "it names what matches nothing"
     missing = ask("call_tool", "verify", {"task": "double"})
     assert missing.is_error and "has no `impl`" in missing.content[0].text
-
-
-def test_verify_names_the_stream_that_matches_nothing(ask: Ask) -> None:
-    """Of a program with wrong values."""
-    result = ask("call_tool", "verify", {"task": "more/wrong"})
-    assert result.structured_content["values"] and "E1" in result.content[0].text
 
 
 def test_limits_are_the_users(ask: Ask) -> None:
@@ -104,12 +100,6 @@ def test_secrets_and_unseen_characters_do_not_reach_a_client(ask: Ask, monkeypat
     result = ask("call_tool", "check", {"task": "double", "program": program})
     shown = result.content[0].text + str(result.structured_content)
     assert "sesame-open" not in shown and "\u202e" not in shown and "[redacted]" in shown
-
-
-def test_a_program_is_parsed_and_never_run(ask: Ask) -> None:
-    """Python beyond the language is a finding."""
-    result = ask("call_tool", "verify", {"task": "double", "program": "__import__('os').abort()\nreturn E0"})
-    assert result.structured_content["stage"] == "parse"
 
 
 def test_another_language_has_the_same_tools(
