@@ -1,8 +1,9 @@
 """Wrong programs of many kinds against the prover: none may be proved.
 
-Each kind has templates by hand, which are filled at random; mutants change one number, name or operator in a case of
-the table of operators. A mutant counts as wrong where torch shows a difference. The table has, by kind, how many were
-tried, proved (0), unknown and shown to be different. `--seed` draws others.
+Eight kinds are drawn: seven have templates by hand, which are filled at random; mutants change one number, name or
+operator in a case of the table of operators, and count as wrong where torch shows a difference. The others stand in
+`wrong.txt` beside the tests. The table has, by kind, how many were tried, proved (0), unknown and shown to be
+different. `--seed` draws others of the eight.
 
 How to run: python -m benchmarks.hunt
             python -m benchmarks.hunt --mutants 400 --seed 7
@@ -24,7 +25,7 @@ import torch
 from step_runtime.base.errors import StepError
 from step_runtime.verification.exact import residues
 from step_runtime.verification.exact.trace import prepare
-from tests.step_runtime.verification.exact.test_hunt import pair
+from tests.step_runtime.verification.exact.test_hunt import by_hand, masked, pair, wrong
 from tests.step_runtime.verification.exact.test_proof import MAP, proved
 from tests.step_runtime.verification.exact.test_table import cases
 
@@ -203,16 +204,7 @@ def masks(rng: random.Random) -> Iterator[Case]:
         least, other = rng.choice(["-1e30", "-2e35", "-3e38", "-1e29"]), rng.randrange(2, 20)
         test = rng.choice(["y > 0", "y > x", "(y > 0) & (x > y)", "y < 0.5"])
         one, reference = (side.format(least, other) for side in rng.choice(MASKED))
-        yield tuple(_filled(side, test) for side in (one, reference))  # type: ignore[misc]
-
-
-def _filled(side: str, test: str) -> str:
-    found = ""
-    while "M(" in side:
-        before, _, rest = side.partition("M(")
-        filling, _, side = rest.partition(")")
-        found += f"{before}x.masked_fill({test}, {filling})"
-    return found + side
+        yield tuple(masked(side, test) for side in (one, reference))  # type: ignore[misc]
 
 
 SWAPS = {
@@ -321,12 +313,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variants", type=int, default=VARIANTS, help="of each kind by hand")
     parser.add_argument("--mutants", type=int, default=300)
+    parser.add_argument("--kinds", nargs="*", help="words of the kinds to try, of all without")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     prepare()
-    holes, totals = [], Counter[str]()
+    holes: list[tuple[str, ...]] = []
+    totals = Counter[str]()
+    wanted_kinds = options.kinds or [""]
     for kind, generate in KINDS.items():
+        if not any(word in kind for word in wanted_kinds):
+            continue
         found, seen = Counter[str](), set[Case]()
         start, wanted = time.process_time(), options.mutants if generate is mutants else options.variants
         data = ("int32", "integers(0, 46400)") if generate is whole else ()
@@ -343,7 +340,15 @@ def main(arguments: list[str] | None = None) -> int:
             if sum(found.values()) == wanted:
                 break
         totals += found
-        print(f"{kind:32} {dict(found)} {time.process_time() - start:.0f} s", flush=True)
+        print(f"{kind:45} {dict(found)} {time.process_time() - start:.0f} s", flush=True)
+    for kind, lines in wrong().items():
+        if any(word in kind for word in wanted_kinds):
+            start = time.process_time()
+            answers = [(proved(*by_hand(line)).answer, line) for line in lines]
+            holes += [(kind, line) for answer, line in answers if answer == "proved"]
+            found = Counter(answer for answer, _ in answers)
+            totals += found
+            print(f"{kind:45} {dict(found)} {time.process_time() - start:.0f} s", flush=True)
     print(f"{sum(totals.values())} wrong programs: {dict(totals)}", *(f"PROVED {hole}" for hole in holes), sep="\n")
     return int(bool(holes))
 

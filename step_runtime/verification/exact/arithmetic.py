@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -49,6 +48,10 @@ def settled(found: Value, *operands: Value) -> Value:
     Raises:
         Unknown: Finite floats give an infinite one, which an exact number is not, or constants give no number.
     """
+    smooth = found.smooth and all(one.smooth for one in operands)
+    partial = found.partial or any(one.partial for one in operands)
+    if found.varies and any(one.varies for one in operands):
+        return found.but(lower=_expanded(found), smooth=smooth, partial=partial)
     known = torch.ones_like(found.open)
     given = torch.zeros_like(known)
     for operand in operands:
@@ -60,10 +63,11 @@ def settled(found: Value, *operands: Value) -> Value:
     data = found.data
     if bool(found.infinite.any()):
         data = torch.where(found.infinite, constants(torch.where(found.infinite, found.known, 0.0)[0]), data)
-    smooth = all(one.smooth for one in operands) and found.smooth
-    if found.lower is not None:
-        found = replace(found, lower=found.lower.expand_as(found.known))
-    return replace(found, data=data, smooth=smooth, partial=found.partial or any(one.partial for one in operands))
+    return found.but(data=data, lower=_expanded(found), smooth=smooth, partial=partial)
+
+
+def _expanded(found: Value) -> Tensor | None:
+    return None if found.lower is None else found.lower.expand_as(found.known)
 
 
 def no_infinite(what: str, *values: Value) -> None:
@@ -72,7 +76,7 @@ def no_infinite(what: str, *values: Value) -> None:
     Raises:
         Unknown: There is one.
     """
-    if any(bool(value.infinite.any()) for value in values):
+    if any(value.endless for value in values):
         raise Unknown(f"an infinite number in {what}")
 
 
@@ -93,6 +97,8 @@ def add(one: Value, other: Value) -> Value:
     data = (one.data + other.data - moduli(one.data)) % moduli(one.data)
     known = one.known + other.known
     for own, open_ in ((one, other), (other, one)):
+        if not own.endless:
+            continue
         known = torch.where(own.infinite & open_.open, own.known, known)
         if open_.lower is not None and bool((own.infinite & own.known.isfinite() & (open_.lower & 2 > 0)).any()):
             raise Unknown("a sum of large constants that data choose")
@@ -100,9 +106,9 @@ def add(one: Value, other: Value) -> Value:
     first, second = one.bounds, other.bounds
     ranges = (first[0] + second[0], first[1] + second[1]) if first and second else None
     lower = flags(one.lower, other.lower)
-    partial = lower is not None and bool((one.known >= ENDLESS).any() | (other.known >= ENDLESS).any())
+    partial = lower is not None and any(bool((term.known >= ENDLESS).any()) for term in (one, other))
     found = Value(data, known, sign=_added_signs(one, other), partial=partial, lower=lower, range=ranges, smooth=True)
-    found = _with_logs(settled(replace(found, size=one.size.plus(other.size)), one, other), one, other)
+    found = _with_logs(settled(found.but(size=one.size.plus(other.size)), one, other), one, other)
     if draw().laws == "masked":
         for mask, rest in ((one, other), (other, one)):
             found = _absorbed(found, mask, rest)
@@ -111,7 +117,7 @@ def add(one: Value, other: Value) -> Value:
         # Constants come last, so that their place does not matter.
         last = ~one.open & other.open & (second_term[:1] != NONE)
         lead = torch.where((first_term == NONE) | last, second_term, first_term)
-        found = replace(found, lead=torch.where(found.signs == 2, lead, NONE))
+        found = found.but(lead=torch.where(found.signs == 2, lead, NONE))
     return found
 
 
@@ -129,10 +135,12 @@ def _absorbed(found: Value, mask: Value, rest: Value) -> Value:
     powers = (zero + times(held, (raised(rest) - zero) % modulus) - modulus) % modulus
     here = (mask.lower & 4 > 0) & (mask.logs[:1] != NONE) & ~found.infinite
     found = logarithmic(found, powers, here, raised_size(mask).times(raised_size(rest)).plus(SYMBOL))
-    return replace(found, lower=None if found.lower is None else found.lower & 3)
+    return found.but(lower=None if found.lower is None else found.lower & 3)
 
 
-def _added_signs(one: Value, other: Value) -> Tensor:
+def _added_signs(one: Value, other: Value) -> Tensor | None:
+    if one.signless and other.signless:
+        return None
     first, second = broadcast(one.signs, other.signs)
     found = torch.where((first > 0) & (second > 0), torch.maximum(first, second), torch.zeros_like(first))
     found = torch.where((first < 0) & (second < 0), torch.minimum(first, second), found)
@@ -173,7 +181,7 @@ def logarithmic(found: Value, exponentials: Tensor, some: Tensor, size: Size, *,
     own = torch.where(zero, constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
     known = torch.where(one, 0.0, torch.where(zero, -torch.inf, found.known))
     logs = torch.where(some & ~one & ~zero, exponentials, NONE)
-    return replace(found, data=torch.where(some, own, data), known=known, logs=logs, inner=larger(found.inner, size))
+    return found.but(data=torch.where(some, own, data), known=known, logs=logs, inner=larger(found.inner, size))
 
 
 def negative(value: Value) -> Value:
@@ -182,8 +190,8 @@ def negative(value: Value) -> Value:
     ranges = None if value.bounds is None else (-value.bounds[1], -value.bounds[0])
     lower, partial = None if value.lower is None else value.lower & 2, value.partial or bool(value.low.any())
     found = Value(opposite(value.data), 0.0 - value.known, value.dtype, sign=-value.signs, range=ranges)
-    found = replace(found, lower=lower, partial=partial, smooth=value.smooth, size=value.size)
-    if bool(value.infinite.any()):
+    found = found.but(lower=lower, partial=partial, smooth=value.smooth, size=value.size)
+    if value.endless:
         found = settled(found, value)
     if value.logs is not None:
         some = (value.logs[:1] != NONE) & ~found.infinite
@@ -192,7 +200,7 @@ def negative(value: Value) -> Value:
     if value.extremes is not None:
         prime = draw().moduli[:WORLDS].repeat(len(value.extremes) // WORLDS).view(-1, *(1,) * (value.data.dim() - 1))
         turned = torch.where(value.extremes == NONE, NONE, value.extremes.neg() % prime)
-        found = replace(found, extremes=turned, least=not value.least)
+        found = found.but(extremes=turned, least=not value.least)
     return found
 
 
@@ -208,7 +216,7 @@ def multiply(one: Value, other: Value) -> Value:
         Unknown: One is infinite, and the other one depends on data.
     """
     one, other = aligned(one, other)
-    if bool(((one.infinite & other.open) | (other.infinite & one.open)).any()):
+    if any(own.endless and bool((own.infinite & rest.open).any()) for own, rest in ((one, other), (other, one))):
         raise Unknown("an infinite number times one that depends on data")
     finite(one, other.signs < 2)
     finite(other, one.signs < 2)
@@ -231,14 +239,11 @@ def multiply(one: Value, other: Value) -> Value:
     )
     found = settled(found, one, other)
     if draw().laws == "leading" and (one.lead is not None or other.lead is not None or bool((sign == 2).any())):
-        found = replace(found, lead=_multiplied_leads(one, other, sign))
+        found = found.but(lead=_multiplied_leads(one, other, sign))
     if one.bits and other.bits:
-        found = replace(found, data=torch.where(equal, one.data, found.data), bits=True)
+        found = found.but(data=torch.where(equal, one.data, found.data), bits=True)
     if one.roots is not None and other.roots is not None:
         found = _of_roots(found, one, other, one.roots, other.roots)
-    for whole, value in ((one, other), (other, one)):
-        if value.logs is not None:
-            found = _multiple(found, whole, value)
     return found
 
 
@@ -256,23 +261,6 @@ def _multiplied_leads(one: Value, other: Value, sign: Tensor) -> Tensor:
     return torch.where(there, torch.cat((terms, sums)), NONE)
 
 
-def _multiple(found: Value, whole: Value, value: Value) -> Value:
-    """A product of a small whole number and a logarithm: the logarithm of a power."""
-    if value.logs is None or value.logs.dim() != found.data.dim():
-        return found
-    numbers, logs = whole.known.broadcast_to(found.known.shape), value.logs.broadcast_to(found.data.shape)
-    for count in (-4, -3, -2, -1, 1, 2, 3, 4):
-        here = (numbers == count) & (logs[:1] != NONE)
-        if bool(here.any()):
-            base, before = torch.where(here, logs, 1), found.logs
-            powers = residues.power(base if count > 0 else residues.inverse(base), abs(count))
-            inner = value.inner if count > 0 else value.inner.inverse(value.known.numel())
-            found = logarithmic(found, powers, here, inner.power(abs(count)), summed=True)
-            if before is not None and found.logs is not None:
-                found = replace(found, logs=torch.where(here, found.logs, before))
-    return found
-
-
 def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Tensor) -> Value:
     """A product of roots."""
     both = (first[:1] != NONE) & (second[:1] != NONE)
@@ -285,7 +273,7 @@ def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Ten
     data = torch.where(equal, first, data)
     size = larger(size, one.inner) if bool(equal.any()) else size
     roots = torch.where(equal, NONE, squares)
-    return replace(found, data=data, roots=roots, size=size, inner=one.inner.times(other.inner))
+    return found.but(data=data, roots=roots, size=size, inner=one.inner.times(other.inner))
 
 
 def reciprocal(value: Value) -> Value:
@@ -296,7 +284,7 @@ def reciprocal(value: Value) -> Value:
     """
     no_infinite("a quotient", value)
     finite(value)
-    value = replace(value, known=torch.where(value.known == 0, NAN, value.known))
+    value = value.but(known=torch.where(value.known == 0, NAN, value.known))
     # That a number is not 0 says the same of its opposite.
     least = torch.minimum(level(value.data), level(opposite(value.data)))
     above = value.signs.abs() == 2
@@ -309,13 +297,13 @@ def reciprocal(value: Value) -> Value:
         there = value.lead[:1] != NONE
         terms = residues.inverse(torch.where(there, value.lead[:CHANNELS], 1))
         lead = torch.cat((terms, opposite(value.lead[CHANNELS:].clamp(min=0))))
-        found = replace(found, lead=torch.where(there, lead, NONE))
+        found = found.but(lead=torch.where(there, lead, NONE))
     if value.roots is not None and draw().gathers:
         some = value.roots[:1] != NONE
         roots = torch.where(some, residues.inverse(torch.where(some, value.roots, 1)), NONE)
         data = torch.where(some, symbols("root", fingerprint(roots)), found.data)
         size = SYMBOL if bool(some.all()) else found.size
-        found = replace(found, data=data, roots=roots, size=size, inner=value.inner.inverse(value.known.numel()))
+        found = found.but(data=data, roots=roots, size=size, inner=value.inner.inverse(value.known.numel()))
     return found
 
 
@@ -358,7 +346,7 @@ def exponential(value: Value) -> Value:
     sign = torch.where((value.known <= -ENDLESS) | value.low, 1, 2).to(torch.int8)
     found = settled(Value(powers, known, sign=sign, smooth=True, size=raised_size(value)), value)
     if draw().laws == "leading":
-        found = replace(found, lead=torch.where(sign.eq(2), torch.cat(broadcast(powers, value.data)), NONE))
+        found = found.but(lead=torch.where(sign.eq(2), torch.cat(broadcast(powers, value.data)), NONE))
     return found
 
 
@@ -382,7 +370,7 @@ def logarithm(value: Value, *, required: bool = True) -> Value:
         rest = symbols("log", fingerprint(times(value.data, residues.inverse(terms))))
         rest = torch.where(same(terms, value.data) & there, 0, rest)
         data = (rest + torch.where(there, own[CHANNELS:], 0) - moduli(rest)) % moduli(rest)
-        found = replace(found, data=data, size=value.size)
+        found = found.but(data=data, size=value.size)
     return logarithmic(found, value.data, everywhere, value.size, summed=draw().laws == "leading")
 
 
@@ -402,7 +390,7 @@ def root(value: Value) -> Value:
     # Elsewhere the root of a square is a number or its opposite.
     smooth = bool((value.signs == 2).all())
     found = settled(Value(data, known, sign=sign, partial=partial, smooth=smooth), value)
-    return replace(found, roots=torch.where(value.open, value.data, NONE), inner=value.size)
+    return found.but(roots=torch.where(value.open, value.data, NONE), inner=value.size)
 
 
 def power(value: Value, exponent: Value) -> Value:
@@ -429,17 +417,17 @@ def power(value: Value, exponent: Value) -> Value:
         last = symbols(f"power of {base}", fingerprint(exponent.data))[-WORLDS:]
         data = torch.cat((upper, torch.where(exponent.zero, 1, last)))
         sign = torch.full_like(exponent.known, 2, dtype=torch.int8)
-        size = raised_size(replace(exponent, logs=None))
+        size = raised_size(exponent.but(logs=None))
         return settled(Value(data, base**exponent.known, sign=sign, smooth=True, size=size), exponent)
     if bool((value.signs == 2).all()):
         return exponential(multiply(exponent, logarithm(value)))
     value, exponent = aligned(value, exponent)
-    base_ = replace(value, data=torch.where(value.zero, 1, value.data), known=unknown_floats(value.data))
+    base_ = value.but(data=torch.where(value.zero, 1, value.data), known=unknown_floats(value.data))
     exponents = multiply(exponent, logarithm(base_, required=False))
     known = value.known**exponent.known
     open_, nothing = known.isnan(), torch.zeros_like(known, dtype=torch.bool)
     # Where it is defined depends on the base and on the exponent, but for its sign.
-    least = replace(exponent.plain(), data=torch.minimum(exponent.data, opposite(exponent.data)))
+    least = exponent.plain().but(data=torch.minimum(exponent.data, opposite(exponent.data)))
     own = torch.where(value.zero, atom("power", value, exponent).data, raised(exponents))
     powers = torch.where(open_, own, constants(known.nan_to_num(0.0)[0]))
     facts.require(NOT_0, torch.minimum(level(powers), level(opposite(powers))), nothing, open_ & ~value.zero)
@@ -472,7 +460,7 @@ def _only(value: Value) -> float | None:
 def _half_power(value: Value, twice: int) -> Value:
     """A power by half of a whole number, by squares."""
     if not twice:
-        ones = replace(fixed(torch.ones(value.shape)), bits=False, partial=value.partial)
+        ones = fixed(torch.ones(value.shape)).but(bits=False, partial=value.partial)
         return ones.parts(lambda part: part.expand(part.shape[0], value.batch, *value.shape))
     found = root(value) if twice % 2 else None
     square = value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +20,6 @@ class Pair(NamedTuple):
     im: Any
 
 
-_LARGEST_POWER = 8
 _APART = MOVES | {"sum", "mean", "cumsum", "neg", "where", "masked_fill"}
 """Operators that are made on the parts apart."""
 
@@ -38,9 +36,7 @@ def of_complex(func: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
         return (
             [Pair(*both) for both in zip(*parts, strict=True)] if isinstance(parts[0], list | tuple) else Pair(*parts)
         )
-    if name == "pow" and args[1] in range(1, _LARGEST_POWER + 1):
-        return functools.reduce(_times, [args[0]] * args[1])
-    if name not in _RULES or kwargs.get("rounding_mode"):
+    if name not in _RULES:
         raise Unknown(f"the operator {name} on complex numbers")
     return _RULES[name](*args, **kwargs)
 
@@ -87,25 +83,8 @@ def _squared(one: Pair) -> Any:
     return one.re * one.re + one.im * one.im
 
 
-def _inverse(one: Pair) -> Pair:
-    if not isinstance(one.re, Tensor):
-        return Pair((found := 1 / complex(*one)).real, found.imag)
-    below = _squared(one).reciprocal()
-    return Pair(one.re * below, -one.im * below)
-
-
 def _turned(size: Any, angle: Any) -> Pair:
     return Pair(size * angle.cos(), size * angle.sin())
-
-
-def _converted(one: Any, *rest: Any) -> Pair:
-    return _pair(one)
-
-
-def _filled(one: Any, value: Any, **kwargs: Any) -> Pair:
-    """`full` and `full_like`."""
-    shape = one.re.shape if isinstance(one, Pair) else one.shape if isinstance(one, Tensor) else one
-    return Pair(*(torch.full(shape, part, dtype=torch.float64) for part in _pair(value)))
 
 
 def _fourier(x: Tensor, dims: Sequence[int], normalization: int, onesided: bool) -> Pair:
@@ -123,8 +102,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "sub": _on_pairs(lambda one, other, *, alpha=1: _plus(one, other, alpha=-alpha)),
     "rsub": _on_pairs(lambda one, other: _plus(other, one, alpha=-1)),
     "mul": _on_pairs(_times),
-    **dict.fromkeys(("div", "true_divide"), _on_pairs(lambda one, other: _times(one, _inverse(other)))),
-    "reciprocal": _on_pairs(_inverse),
     **{
         name: _on_pairs(lambda one, other, n=name: _times(one, other, getattr(torch, n)))
         for name in ("mm", "bmm", "mv", "dot")
@@ -133,16 +110,9 @@ _RULES: dict[str, Callable[..., Any]] = {
     "real": _on_pairs(lambda one: one.re),
     "imag": _on_pairs(lambda one: one.im),
     **dict.fromkeys(("conj", "_conj", "conj_physical", "_conj_physical"), _on_pairs(lambda one: Pair(one.re, -one.im))),
-    **dict.fromkeys(("to", "resolve_conj"), _converted),
+    "resolve_conj": _pair,
     "abs": _on_pairs(lambda one: _squared(one).sqrt()),
     "exp": _on_pairs(lambda one: _turned(one.re.exp(), one.im)),
-    **dict.fromkeys(("full", "full_like"), _filled),
-    **{
-        name: lambda one, v=value, **kwargs: _filled(one, v)
-        for names, value in ((("zeros", "zeros_like"), 0.0), (("ones", "ones_like"), 1.0))
-        for name in names
-    },
-    "scalar_tensor": lambda one: _filled((), one),
     "complex": lambda one, other: Pair(one + 0 * other, other + 0 * one),
     "polar": _turned,
     "view_as_complex": lambda one: Pair(one.select(-1, 0), one.select(-1, 1)),

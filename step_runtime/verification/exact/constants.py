@@ -65,7 +65,7 @@ def _meaning(value: float) -> tuple[int, Fraction]:
             if radicand and abs(float(radicand) ** (1 / order) - abs(value)) <= math.ulp(value):
                 return order, radicand
         part = (Fraction(value) / _PI).limit_denominator(_LARGEST_PART)
-        if abs(part) <= _LARGEST_PART and abs(part * _PI - Fraction(value)) <= _NEAR * Fraction(math.ulp(value)):
+        if 0 < abs(part) <= _LARGEST_PART and abs(part * _PI - Fraction(value)) <= _NEAR * Fraction(math.ulp(value)):
             return 0, part
     return 1, ratio
 

@@ -13,14 +13,13 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import facts
-from step_runtime.verification.exact.residues import Word, fingerprint, inverse, moduli, times
+from step_runtime.verification.exact.residues import Word, fingerprint, inverse, times
 from step_runtime.verification.exact.value import WORDS, Unknown, Value, flags, opposite
 
 Key = Hashable
@@ -54,13 +53,6 @@ class Row:
         """The mask of the decisions on the first ranks."""
         return self._decisions.mask([(self._key, place) for place in range(ranks)])
 
-    def above(self, one: Word, other: Word) -> tuple[bool, int]:
-        """Whether a member is larger than another one, and the mask."""
-        rank = 0
-        while self.at(rank) not in (one, other):
-            rank += 1
-        return (self.at(rank) == one) == self._largest, self.mask(rank + 1)
-
 
 class Decisions:
     """The outcomes of one trial.
@@ -68,7 +60,7 @@ class Decisions:
     Attributes:
         counts: The number of outcomes of each decision that was made.
         ranks: Whether the order of rows is decided.
-        signs: Whether all signs are; else those of differences within ranked rows only.
+        signs: Whether signs are.
         whole: Whether inputs of few whole numbers are.
         wanted: Whether a rank or a sign was asked for that is left open.
         masked: Whether data chose what stands for minus infinity.
@@ -89,7 +81,6 @@ class Decisions:
         self.asked = 0
         self._places: dict[Key, int] = {}
         self._rows: dict[Key, Row] = {}
-        self._pairs: dict[Word, tuple[Row, Word, Word]] = {}
         self._signed: dict[Word, Tensor] = {}
         self._alike: dict[Word, Word] = {}
 
@@ -111,12 +102,10 @@ class Decisions:
         """The decisions of a mask."""
         return {key for key, place in self._places.items() if mask >> place & 1}
 
-    def row(self, numbers: Tensor, *, largest: bool, smooth: bool, pairs: bool) -> tuple[Row, list[Word]] | None:
+    def row(self, numbers: Tensor, *, largest: bool, smooth: bool) -> tuple[Row, list[Word]] | None:
         """The row of some distinct numbers, `(CHANNELS, n)`, and its members in the order given.
 
         None of a new row that is not smooth, as `relu` gives: its numbers may be equal for many inputs.
-        With `pairs`, signs of their differences are those of its order. Rows whose numbers depend on other decisions
-        have none, so that no sign depends on what was ranked before by other outcomes.
         """
         words = words_of(numbers)
         key = (tuple(sorted(words)), largest)
@@ -125,13 +114,6 @@ class Decisions:
         if not smooth:
             return None
         row = self._rows[key] = Row(sorted(words), self, largest=largest)
-        if pairs and len(words) > 1:
-            first, second = torch.triu_indices(len(words), len(words), 1)
-            gaps = (numbers[:, first] - numbers[:, second]) % moduli(numbers)
-            ends = zip(first.tolist(), second.tolist(), words_of(gaps), words_of(opposite(gaps)), strict=True)
-            for one, other, gap, back in ends:
-                self._pairs.setdefault(gap, (row, words[one], words[other]))
-                self._pairs.setdefault(back, (row, words[other], words[one]))
         return row, words
 
     @property
@@ -139,15 +121,8 @@ class Decisions:
         """Whether any row was ranked."""
         return bool(self._rows)
 
-    def sign(self, word: Word, opposite: Word) -> tuple[int, int] | None:
-        """The sign of a number that is not 0 as a formula, and the mask; None where it is left open."""
-        if pair := self._pairs.get(word):
-            row, one, other = pair
-            found, mask = row.above(one, other)
-            return 1 if found else -1, mask
-        if not self.signs:
-            self.wanted = True
-            return None
+    def sign(self, word: Word, opposite: Word) -> tuple[int, int]:
+        """The sign of a number that is not 0 as a formula, and the mask."""
         word, opposite = self._alike.get(word, word), self._alike.get(opposite, opposite)
         key = min(word, opposite)
         sign = (1, -1, 0)[self.outcome(key, 3)]
@@ -194,30 +169,26 @@ def current() -> Decisions | None:
     return _CURRENT.get()
 
 
-def signs(data: Tensor, open_: Tensor, masks: Tensor | None) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The signs of the numbers that are open, which of them are decided, `(1, ...)`, and the masks; None for none.
+def signs(data: Tensor, open_: Tensor, masks: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """The signs of the numbers that are open, `(1, ...)`, and the masks; None where they are not decided.
 
     `masks` are those of the decisions that the numbers depend on.
     """
     decisions = _CURRENT.get()
     if decisions is None or not bool(open_.any()):
         return None
+    if not decisions.signs:
+        decisions.wanted = True
+        return None
     shape = data.shape[1:]
     spots = open_.expand(1, *shape).reshape(-1).nonzero().squeeze(1)
     numbers = data.flatten(1)[:, spots]
-    if decisions.signs and (masks is None or not bool(masks.any())):
+    if masks is None or not bool(masks.any()):
         decisions.relate(numbers)
     found, own_masks = torch.zeros(math.prod(shape), dtype=torch.int64), [0] * math.prod(shape)
-    decided = torch.zeros(len(found), dtype=torch.bool)
     for spot, word, back in zip(spots.tolist(), words_of(numbers), words_of(opposite(numbers)), strict=True):
-        if (own := decisions.sign(word, back)) is not None:
-            found[spot], own_masks[spot] = own
-            decided[spot] = True
-        elif not decisions.ranks:
-            return None
-    if not bool(decided.any()):
-        return None
-    return found.reshape(1, *shape), decided.reshape(1, *shape), mask_tensor(own_masks, shape)
+        found[spot], own_masks[spot] = decisions.sign(word, back)
+    return found.reshape(1, *shape), mask_tensor(own_masks, shape)
 
 
 def mask_tensor(masks: Sequence[int], shape: Sequence[int]) -> Tensor:
@@ -323,7 +294,7 @@ def dependent(name: str, found: Value, args: Sequence[Any], moves: bool, asked: 
         masks = made
         for one in held:
             masks = masks | union(one, range(2, one.dim()), keep=True).reshape(WORDS, -1, *made.shape[2:])
-    return replace(found, masks=masks.expand(WORDS, *shape))
+    return found.but(masks=masks.expand(WORDS, *shape))
 
 
 def _structured(name: str, args: Sequence[Any], shape: Sequence[int], own: Tensor | None) -> Tensor | None:

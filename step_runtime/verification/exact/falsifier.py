@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -71,16 +72,20 @@ _KINDS: Mapping[str, Kind] = {
         _normal(like, generator) * _chosen(1e-12, 1e-6, 1e6, 1e12)(like, generator)
     ),
 }
+_FAR = (_KINDS["of powers of 2"], _KINDS["huge and tiny"])
+"""Points at which right programs may overflow."""
 POINTS = len(_KINDS)
 
 
 def difference(
     instance: TaskInstance, program: Program, types: Types, limits: Limits, *, proved: bool, ties: bool
-) -> str | None:
-    """Where both are finite in float64 and differ by more than rounding, in words; None if nowhere seen.
+) -> tuple[str, bool] | None:
+    """Where both differ in float64 by more than rounding, or one alone is finite; None if nowhere seen.
+
+    In words; and whether both are finite there.
 
     Inputs keep what the task says of them: signs, ranges, numbers of ones. What is not proved is tried for real inputs
-    only; without `ties`, numbers are distinct.
+    only, and where both are finite; without `ties`, numbers are distinct.
     """
     for seed, (name, kind) in enumerate(_KINDS.items()):
         if (kind in (_rows, _TIES) and not ties) or (seed > 1 and not proved):
@@ -88,13 +93,14 @@ def difference(
         generator = torch.Generator().manual_seed(seed)
         try:
             data = _drawn(instance, kind, seed, generator, proved=proved)
-            found = _differs(lambda d=data: _run(instance, program, types, limits, d), instance)  # type: ignore[misc]
+            run = functools.partial(_run, instance, program, types, limits, data)
+            found = _differs(run, instance, proved=proved, overflows=kind in _FAR)
         except (StepError, RuntimeError, MemoryError):
             found = None
         finally:
             instance.sample_inputs(0)
         if found is not None:
-            return f"{found}, on inputs {name}"
+            return f"{found[0]}, on inputs {name}", found[1]
     return None
 
 
@@ -144,25 +150,31 @@ def _redrawn(
     return (numbers.abs() if "nonnegative" in spec.assumes else numbers).to(part.dtype)
 
 
-def _differs(run: Callable[[], tuple[Sequence[Data], Sequence[Data]]], instance: TaskInstance) -> str | None:
+def _differs(
+    run: Callable[[], tuple[Sequence[Data], Sequence[Data]]], instance: TaskInstance, *, proved: bool, overflows: bool
+) -> tuple[str, bool] | None:
     results, expected = run()
     suspects = [_suspect(one, other) for one, other in _pairs(results, expected)]
-    if not any(bool(each.any()) for each in suspects):
+    apart = [(one.isfinite() != other.isfinite()) & proved for one, other in _pairs(results, expected)]
+    if not any(bool(each.any()) for each in (*suspects, *apart)):
         return None
     spreads = [torch.zeros(each.shape, dtype=torch.float64) for each in suspects]
     for seed in range(_REPEATS):
-        with without_compiler(), _Noise(seed):
+        with without_compiler(), _Noise(seed) as noise:
             again = _pairs(*run())
-        for spread, before, after in zip(spreads, _pairs(results, expected), again, strict=True):
+        for spread, alone, before, after in zip(spreads, apart, _pairs(results, expected), again, strict=True):
             for one, other in zip(before, after, strict=True):
                 torch.maximum(spread, (one - other).abs().nan_to_num(torch.inf, torch.inf).double(), out=spread)
+                alone.logical_and_((one.isfinite() == other.isfinite()) & (not overflows or not noise.endless))
     names = [spec.name for spec, result in zip(instance.task.outputs, results, strict=True) for _ in result]
-    for name, (one, other), suspect, spread in zip(names, _pairs(results, expected), suspects, spreads, strict=True):
+    pairs = _pairs(results, expected)
+    for name, (one, other), suspect, alone, spread in zip(names, pairs, suspects, apart, spreads, strict=True):
         steady = spread <= _STEADY * torch.maximum(one.abs(), other.abs())
-        bad = suspect & steady & ((one - other).abs() > _CARRIED * spread)
+        bad = alone | (suspect & steady & ((one - other).abs() > _CARRIED * spread))
         if bool(bad.any()):
             at = tuple(bad.nonzero()[0].tolist())
-            return f"output {name} at {list(at)} is {float(one[at]):.9g}, expected {float(other[at]):.9g}"
+            shown = f"output {name} at {list(at)} is {float(one[at]):.9g}, expected {float(other[at]):.9g}"
+            return shown, not bool(alone[at])
     return None
 
 
@@ -180,11 +192,12 @@ def _suspect(one: Tensor, other: Tensor) -> Tensor:
 
 
 class _Noise(TorchDispatchMode):
-    """Multiplies what operators give in float64 by random numbers about 1."""
+    """Multiplies what operators give in float64 by random numbers about 1; `endless` if any of it is infinite."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._generator = torch.Generator().manual_seed(seed)
+        self.endless = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -198,6 +211,7 @@ class _Noise(TorchDispatchMode):
     def _noisy(self, found: Any) -> Any:
         if not isinstance(found, Tensor) or found.dtype != torch.float64 or not found.numel():
             return found
+        self.endless |= bool(found.isinf().any())
         noise = torch.rand(found.shape, dtype=torch.float64, generator=self._generator) * 2 - 1
         return found * (1 + _NOISE * noise)
 

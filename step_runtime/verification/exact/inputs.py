@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 import torch
 
@@ -49,15 +48,14 @@ def _component(
         return decided
     found = free(name, shape, dtype)
     if spec.data_gen == "binary" or dtype == torch.bool:
-        return replace(found, bits=True, smooth=False)
+        return found.but(bits=True, smooth=False)
     numbers = whole_numbers(spec, instance.sizes)
     least = -math.inf if numbers is None else numbers[0]
     if spec.data_gen and (uniform := re.match(r"uniform\(([^,]+),", spec.data_gen)):
         with suppress(ValueError):
             least = float(uniform[1])
     sign = 2 if least > 0 or "positive" in spec.assumes else int(least >= 0 or "nonnegative" in spec.assumes)
-    return replace(
-        found,
+    return found.but(
         sign=torch.full_like(found.known, sign, dtype=torch.int8) if sign else None,
         range=None if numbers is None else (numbers[0], numbers[-1]),
         smooth=found.smooth and numbers is None,
@@ -75,7 +73,7 @@ def _decided(
     keys = [(name, place) for place in range(math.prod(shape))]
     drawn = [numbers[decisions.outcome(key, len(numbers))] for key in keys]
     masks = mask_tensor([decisions.mask([key]) for key in keys], (1, *shape))
-    return replace(fixed(torch.tensor(drawn, dtype=dtype).reshape(shape)), masks=masks)
+    return fixed(torch.tensor(drawn, dtype=dtype).reshape(shape)).but(masks=masks)
 
 
 def whole_numbers(spec: TensorSpec, sizes: Mapping[str, int]) -> range | None:
@@ -92,7 +90,5 @@ def _hot(spec: TensorSpec, bits: Value) -> Value:
         total = number(float(most))
         last = arithmetic.subtract(total, summed(others, [len(bits.shape) - 1])) if size > 1 else total
         whole = last.parts(lambda part: part.expand(part.shape[0], 1, *bits.shape[:-1]).unsqueeze(-1))
-        bits = replace(
-            joined([others, replace(whole, dtype=bits.dtype)], len(bits.shape) - 1, torch.cat), dtype=bits.dtype
-        )
-    return replace(bits, bits=True, smooth=False)
+        bits = joined([others, whole.but(dtype=bits.dtype)], len(bits.shape) - 1, torch.cat).but(dtype=bits.dtype)
+    return bits.but(bits=True, smooth=False)

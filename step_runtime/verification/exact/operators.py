@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -82,7 +82,7 @@ class Operators:
             raise Unknown(f"{found.data.numel() // CHANNELS:,} numbers at once, by the operator {name}")
         entry = self._table.get(name)
         exact = entry is None or entry.exact or (name in ("neg", "abs") and dtype.is_floating_point)
-        found = replace(found, dtype=dtype, partial=found.partial or carried)
+        found = found.but(dtype=dtype, partial=found.partial or carried)
         found = found if exact else narrowed(found, None)
         decisions = current()
         found = dependent(name, found, operands, name in MOVES, decisions.asked if decisions is not None else 0)
@@ -93,7 +93,11 @@ class Operators:
 
     def found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
         """What the rule of an operator gives."""
-        values = [*values_of([*args, *kwargs.values()])]
+        operands = [*args, *kwargs.values()]
+        values = [*values_of(operands)]
+        entry = self._table.get(name)
+        if name not in MOVES:
+            _holdable(operands, values, computes=name == "to" or not entry or not (entry.exact or entry.tells))
         if not values and name in _CREATED:
             return fixed(target(*args, **kwargs))
         if name in _SAME:
@@ -102,7 +106,6 @@ class Operators:
             if {*result.dtypes} - {value.dtype for value in values}:
                 raise Unknown(f"the operator {target}, which reads bits as another type")
             return _moved(target, args, kwargs)
-        entry = self._table.get(name)
         if entry is None or getattr(target, "namespace", "aten") != "aten":
             raise Unknown(f"the operator {name}")
         types = f"{widest(values)}>{kind(result.dtypes[0])}"
@@ -119,6 +122,26 @@ class Operators:
         if name == "to":
             args, kwargs = [args[0], result.dtypes[0]], {}
         return entry.rule(*args, **kwargs)
+
+
+def _holdable(operands: Sequence[Operand], values: Sequence[Value], *, computes: bool) -> None:
+    """Refuses constants that are not those of torch: float64 does not hold them, or torch rounds them to a format.
+
+    An operator that computes takes a constant as it is; one that compares or moves rounds it to the others' format.
+
+    Raises:
+        Unknown: There is one.
+    """
+    wholes = [value.known for value in values if not value.dtype.is_floating_point]
+    if any(bool((one.abs() >= 2**53).any()) for one in wholes) or any(
+        isinstance(one, int) and abs(one) >= 2**53 for one in operands
+    ):
+        raise Unknown("a whole number from 2^53 on")
+    narrow = [value.dtype for value in values if value.dtype.is_floating_point and value.dtype.itemsize < 4]
+    floats = [torch.tensor(one, dtype=torch.float64) for one in operands if isinstance(one, float)]
+    floats += [value.known for value in values if not value.shape and value.dtype in (torch.float32, torch.float64)]
+    if narrow and not computes and any(bool((one.to(narrow[0]).double() != one).any()) for one in floats):
+        raise Unknown("a constant that is rounded to a narrow format")
 
 
 def name_of(target: Any) -> str:
@@ -189,7 +212,7 @@ def _row(sources: Sequence[Value], fill: float) -> Value:
     """All numbers of several values in a row, behind one constant."""
     first = number(fill)
     if fill in (0.0, 1.0):
-        first = replace(first, bits=all(source.bits for source in sources))
+        first = first.but(bits=all(source.bits for source in sources))
     rows = [first.parts(lambda part: part.reshape(part.shape[0], 1, 1))]
     rows += [source.parts(lambda part: part.reshape(*part.shape[:2], -1)) for source in sources]
     return joined(rows, 0, torch.cat)

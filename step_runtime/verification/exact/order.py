@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -65,7 +64,7 @@ def largest(one: Value, other: Value) -> Value:
     ranges = (max(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])) if bounds[0] and bounds[1] else None
     sign = _largest_sign(torch.maximum(own, rest), torch.minimum(own, rest))
     partial, size = one.partial or other.partial, larger(one.size, other.size)
-    return replace(found, sign=sign, lower=lower, range=ranges, partial=partial, size=size)
+    return found.but(sign=sign, lower=lower, range=ranges, partial=partial, size=size)
 
 
 def largest_along(value: Value, dim: int) -> Value:
@@ -76,8 +75,8 @@ def largest_along(value: Value, dim: int) -> Value:
     sign = _largest_sign(value.signs.amax(place), value.signs.amin(place))
     may = _may_be_lower(value).all(place)
     lower = None if value.lower is None else union(value.lower, [place], keep=False)
-    found = replace(found, sign=sign, range=value.bounds, partial=value.partial, size=value.size)
-    return replace(found, lower=_lower(may, found, lower))
+    found = found.but(sign=sign, range=value.bounds, partial=value.partial, size=value.size)
+    return found.but(lower=_lower(may, found, lower))
 
 
 def _may_be_lower(value: Value) -> Tensor:
@@ -89,11 +88,6 @@ def _lower(may: Tensor, found: Value, lower: Tensor | None) -> Tensor | None:
     """Where extremes may be minus infinity."""
     may = may & found.open
     return torch.where(may, lower, 0) if lower is not None and bool(may.any()) else None
-
-
-def smallest(one: Value, other: Value) -> Value:
-    """The lesser of two."""
-    return negative(largest(negative(one), negative(other)))
 
 
 def smallest_along(value: Value, dim: int) -> Value:
@@ -166,12 +160,12 @@ def invert(value: Value) -> Value:
 
 def both(one: Value, other: Value) -> Value:
     """Whether both hold."""
-    return replace(multiply(as_bits(one), as_bits(other)), bits=True)
+    return multiply(as_bits(one), as_bits(other)).but(bits=True)
 
 
 def as_bits(value: Value) -> Value:
     """Whether numbers are not 0."""
-    return replace(value, dtype=torch.bool) if value.bits else invert(is_zero(value))
+    return value.but(dtype=torch.bool) if value.bits else invert(is_zero(value))
 
 
 def is_zero(value: Value) -> Value:
@@ -202,14 +196,15 @@ def above_zero(gap: Value) -> Value:
 
 def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True) -> Value:
     """Whether numbers have a sign, where that is open, and is a decision with a concrete outcome."""
-    decided = signs(value.data, found.open & open_, value.masks)
+    there = found.open & open_
+    decided = signs(value.data, there, value.masks)
     if decided is None:
         return found
-    own, there, masks = decided
+    own, masks = decided
     bits = (own == sign).long()
     known = torch.where(there, bits.double(), found.known)
     masks = masks if value.masks is None else masks | value.masks
-    return replace(found, data=torch.where(there, bits, found.data), known=known, masks=masks)
+    return found.but(data=torch.where(there, bits, found.data), known=known, masks=masks)
 
 
 def above(one: Value, other: Value) -> Value:
@@ -229,7 +224,7 @@ def _tellable(*pair: Value) -> None:
     Raises:
         Unknown: It would have to be compared.
     """
-    if any(one.lower is not None for one in pair) and any(bool(one.infinite.any()) for one in pair):
+    if any(one.lower is not None for one in pair) and any(one.endless for one in pair):
         raise Unknown("a comparison of what may be infinite with an infinite number")
 
 
@@ -254,7 +249,7 @@ def equal(one: Value, other: Value) -> Value:
             return is_zero(exponential(value))
     _tellable(one, other)
     endless = one.infinite | other.infinite
-    finite = [replace(each, known=torch.where(endless, 0.0, each.known)) for each in (one, other)]
+    finite = [each.but(known=torch.where(endless, 0.0, each.known)) for each in (one, other)]
     gap = subtract(*finite) if bool(endless.any()) else subtract(one, other)
     open_ = _zero(gap)
     found = _at_places(open_, one, other)
@@ -265,7 +260,7 @@ def equal(one: Value, other: Value) -> Value:
             torch.where(endless, equal_.long(), found.data),
             torch.where(endless, equal_.double(), found.known),
         )
-        found = replace(found, data=data, known=known)
+        found = found.but(data=data, known=known)
     return found
 
 
@@ -283,7 +278,7 @@ def _at_places(found: Value, *pair: Value) -> Value:
             hot = kept[number]
             own = found.data.flatten(1)[:, spot] if hot is None else torch.zeros(len(found.data), dtype=torch.int64)
             columns.append(hot[:, int(place)] if hot is not None and 0 <= place < hot.shape[1] else own)
-        found = replace(found, data=torch.stack(columns, 1).reshape(found.data.shape))
+        found = found.but(data=torch.stack(columns, 1).reshape(found.data.shape))
     return found
 
 
@@ -296,7 +291,7 @@ def choose(test: Value, one: Value, other: Value) -> Value:
     test, one, other = alike(as_bits(test), one, other)
     masks = flags(test.masks, one.masks, other.masks)
     if not bool(test.open.any()):
-        return replace(picked(test.known, one, other), masks=masks)
+        return picked(test.known, one, other).but(masks=masks)
     open_ = test.open
     if any(bool((open_ & (value.known >= ENDLESS)).any()) for value in (one, other)):
         raise Unknown("plus infinity by data")
@@ -368,9 +363,9 @@ def narrowed(value: Value, source: torch.dtype | None) -> Value:
     whole = None if dtype.is_floating_point else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     if whole and (bounds := value.bounds) and whole[0] <= bounds[0] and bounds[1] <= whole[1]:
         return value
-    found = replace(atom(f"in {dtype}", value), dtype=dtype, range=whole)
+    found = atom(f"in {dtype}", value).but(dtype=dtype, range=whole)
     fits = value.infinite | (value.known.to(dtype).double() == value.known)
-    return replace(found, data=torch.where(fits, value.data, found.data), known=torch.where(fits, value.known, NAN))
+    return found.but(data=torch.where(fits, value.data, found.data), known=torch.where(fits, value.known, NAN))
 
 
 Rounding = Literal["floor", "ceil", "trunc", "round"]
@@ -382,8 +377,8 @@ def cast(value: Value, dtype: torch.dtype) -> Value:
     if dtype == torch.bool:
         return as_bits(value)
     if not dtype.is_floating_point and source.is_floating_point:
-        value = replace(rounded("trunc", value), range=None)
-    return narrowed(replace(value, dtype=dtype), source)
+        value = rounded("trunc", value).but(range=None)
+    return narrowed(value.but(dtype=dtype), source)
 
 
 def rounded(name: Rounding, value: Value) -> Value:
@@ -395,4 +390,4 @@ def rounded(name: Rounding, value: Value) -> Value:
     near = (value.known - value.known.round()).abs()
     certain = value.infinite | (near == 0) | ((near > 1e-9) & ((near - 0.5).abs() > 1e-9))
     data = torch.where(certain, constants(torch.where(certain, whole, 0.0)[0]), found.data)
-    return replace(found, data=data, known=torch.where(certain, whole, NAN))
+    return found.but(data=data, known=torch.where(certain, whole, NAN))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import torch
 
@@ -30,9 +29,9 @@ def chosen(value: Value, hot: Value, dim: int) -> Value:
     """The sum along a dim of numbers times truth values; positive if the numbers are and one truth value holds."""
     found = summed(arithmetic.multiply(value, hot), [dim])
     one = bool((level(summed(hot.plain(), [dim]).data) == 1).all())
-    found = replace(found, range=value.bounds if one else united(value.bounds, (0, 0)))
+    found = found.but(range=value.bounds if one else united(value.bounds, (0, 0)))
     if one and bool((value.signs == 2).all()):
-        found = replace(found, sign=torch.full_like(found.known, 2, dtype=torch.int8))
+        found = found.but(sign=torch.full_like(found.known, 2, dtype=torch.int8))
     return found
 
 
@@ -136,8 +135,7 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         decisions.wanted = True
         if decisions.ranks and (found := _decided(rows, count, largest=largest)) is not None:
             return tuple(one.parts(lambda part: part.movedim(-1, dim + 2)) for one in found)  # type: ignore[return-value]
-    ranks = _order(rows)
-    ordered = mixed(fingerprint(ranks.data) * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
+    ordered = mixed(fingerprint(rows.data) * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
     members = mixed(fingerprint(rows.data)).sum(-1)
     open_, lower = (
         unknown_floats(rows.data[..., 0]),
@@ -148,23 +146,10 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         data = symbols(f"rank {rank if largest else size - 1 - rank} of {size}", members)
         values.append(Value(data, open_, lower=lower, partial=value.partial))
         data = symbols(f"{name} {rank} {largest}", ordered)
-        places.append(Value(data, open_, torch.int64, range=(0, size - 1), size=ranks.size))
-    if not bool(value.infinite.any()):
+        places.append(Value(data, open_, torch.int64, range=(0, size - 1), size=rows.size))
+    if not value.endless:
         values[0] = (order.largest_along if largest else order.smallest_along)(value, dim).plain()
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
-
-
-def _order(rows: Value) -> Value:
-    """Rows in the same order along the last dim, the same for scores, their exponentials, and multiples of these.
-
-    They are quotients by the first number of a row of positive numbers, else exponentials of the differences from it.
-    """
-    if not rows.dtype.is_floating_point or not bool(rows.open.all()):
-        return rows
-    first = rows.parts(lambda part: part.narrow(-1, 0, 1))
-    if bool((rows.signs == 2).all()):
-        return arithmetic.divide(rows, first)
-    return arithmetic.exponential(arithmetic.subtract(rows, first))
 
 
 UNSTABLE = ("place", "sorted place")
@@ -183,12 +168,10 @@ def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] |
         return None
     last = -torch.inf if largest else torch.inf
     data, known = (part.reshape(part.shape[0], -1, size) for part in (rows.data, rows.known))
-    held = None if rows.masks is None else rows.masks.reshape(len(rows.masks), -1, size)
     places, masks = [], []
     for number in range(data.shape[1]):
         open_ = (known[0, number] != last).nonzero().squeeze(1)
-        free_ = held is None or not bool(held[:, number].any())
-        own = decisions.row(data[:, number, open_], largest=largest, smooth=rows.smooth, pairs=free_)
+        own = decisions.row(data[:, number, open_], largest=largest, smooth=rows.smooth)
         if own is None:
             return None
         row, words = own
@@ -205,7 +188,7 @@ def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] |
     values = rows.plain(masks=None).parts(lambda part: part.gather(-1, at.expand(part.shape[0], *shape)))
     floats = at.to(torch.float64)
     found = Value(constants(floats[0]), floats, torch.int64, range=(0, size - 1), size=Size(), masks=held_by)
-    return replace(values, masks=held_by), found
+    return values.but(masks=held_by), found
 
 
 def place_of(value: Value, dim: int | None, *, largest: bool) -> Value:
@@ -218,7 +201,7 @@ def place_of(value: Value, dim: int | None, *, largest: bool) -> Value:
     rows = value.plain()
     if largest and value.shape and value.bits and bool((level(total(rows.data, [dim + 2])) == 1).all()):
         places = fixed(torch.arange(value.shape[dim]).reshape(-1, *(1,) * (len(value.shape) - 1 - dim)))
-        found = replace(summed(arithmetic.multiply(rows, places), [dim]), range=(0, value.shape[dim] - 1))
+        found = summed(arithmetic.multiply(rows, places), [dim]).but(range=(0, value.shape[dim] - 1))
         facts.set_places(found.data, rows.data.movedim(dim + 2, 1))
         return found
     found = ranked(value, dim, 1, largest=largest, name="first place")[1]

@@ -101,7 +101,8 @@ class Prover:
             shown := difference(self._instance, program, types, self._limits, proved=proved, ties=not found.ranked)
         ):
             mechanism = f"; formulas are equal by {found.laws}: a fault of prover {version()}, please report it"
-            return replace(unknown, answer="different", reason=f"{shown}{mechanism * proved}")
+            where, finite = shown
+            return replace(unknown, answer="different", reason=f"{where}{mechanism * (proved and finite)}")
         if found.where is not None:
             return replace(unknown, reason=found.where)
         if not proved:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,7 +31,7 @@ def dims_of(value: Value, dims: Any) -> list[int]:
 
 def summed(value: Value, dims: Sequence[int]) -> Value:
     """The sum over some dims, which go; of logarithms the logarithm of a product."""
-    if value.logs is not None or bool(value.infinite.any()):
+    if value.logs is not None or value.endless:
         for dim in sorted(dims, reverse=True):
             value = last(running(arithmetic.add, value, dim), dim)
         return value
@@ -61,7 +60,7 @@ def summed(value: Value, dims: Sequence[int]) -> Value:
         rows = arithmetic.leads(value).movedim(places, list(range(1, 1 + len(places)))).flatten(1, len(places))
         first = (rows[:1] != NONE).to(torch.int8).argmax(1, keepdim=True)
         lead = rows.gather(1, first.expand(len(rows), *first.shape[1:])).squeeze(1)
-        found = replace(found, lead=torch.where(sign == 2, lead, NONE))
+        found = found.but(lead=torch.where(sign == 2, lead, NONE))
     return found
 
 

@@ -29,7 +29,7 @@ CHANNELS = WORLDS * LEVELS
 _LONG = torch.int64
 _HALF = 32
 _LIMB = 21
-_DIGIT = 11
+_DIGIT = 8
 _LEAST = 1 << 60
 _BLOCK = 1 << 11
 BLOCKS = (1 << 59) // (120 * _BLOCK)
@@ -77,6 +77,11 @@ class Draw:
     @cached_property
     def inverses(self) -> dict[Hashable, tuple[Any, int]]:
         """The sizes of numbers that were inverted, and how many they were at once."""
+        return {}
+
+    @cached_property
+    def numbers(self) -> dict[Hashable, Any]:
+        """Constants without dims that were met."""
         return {}
 
     @cached_property
@@ -253,15 +258,6 @@ def product(one: Tensor, other: Tensor) -> Tensor:
     return found
 
 
-def power(values: Tensor, exponent: int) -> Tensor:
-    """Powers, by squares."""
-    result = torch.ones_like(values)
-    for bit in f"{exponent:b}":
-        result = times(result, result)
-        result = times(result, values) if bit == "1" else result
-    return result
-
-
 def inverse(values: Tensor) -> Tensor:
     """Inverses; 0 for 0: by that of one product of pairs after another (Montgomery 1987)."""
     flat = values.reshape(CHANNELS, -1)
@@ -301,7 +297,9 @@ def _powers(name: str) -> Tensor:
         for channel, prime in enumerate(draw().moduli.tolist()[: CHANNELS - WORLDS]):
             # Of the order that is the prime of the next level.
             base = int(name) if name.isdigit() else pow(draw().seed(f"{name} {channel}") % prime, 2, prime)
-            rows.append([pow(base, 1 << bit, prime) for bit in range(63 // _DIGIT * _DIGIT + _DIGIT)])
+            rows += [row := [base]]
+            for _ in range(63 // _DIGIT * _DIGIT + _DIGIT - 1):
+                row.append(row[-1] ** 2 % prime)
         squares = torch.tensor(rows, dtype=_LONG).reshape(CHANNELS - WORLDS, -1, _DIGIT)
         found = torch.ones_like(squares[:, :, :1])
         for bit in range(_DIGIT):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,7 +25,17 @@ from step_runtime.program.graph import Program
 from step_runtime.verification.exact.operators import Operators
 from step_runtime.verification.exact.order import choose
 from step_runtime.verification.exact.trace import Trace, trace
-from step_runtime.verification.exact.value import Unknown, Value, fixed, flags, joined, same, selected, shaped, spread
+from step_runtime.verification.exact.value import (
+    Unknown,
+    Value,
+    fixed,
+    flags,
+    joined,
+    same,
+    selected,
+    shaped,
+    spread,
+)
 from step_runtime.verification.instance import TaskInstance
 
 
@@ -148,7 +158,7 @@ class ExactRun:
     def _typed(self, fn: Fn, parts: Sequence[Value]) -> list[Value]:
         """Elements in the types that a function takes."""
         kinds = [element_type(element, self._instance.dtype) for element in components_of(fn.input)]
-        return [replace(part, dtype=kind) for part, kind in zip(parts, kinds, strict=True)]
+        return [part.but(dtype=kind) for part, kind in zip(parts, kinds, strict=True)]
 
     def _map(self, fn: Fn, operands: Sequence[ExactStream], output: StreamType) -> ExactStream:
         guard = self._guard(operands)
@@ -211,7 +221,7 @@ class ExactRun:
         streams = []
         for number, output in enumerate(outputs):
             self._frame.sizes[output.shape[-1].name] = count
-            guard = replace(selected(bits, 1, number), bits=True)
+            guard = selected(bits, 1, number).but(bits=True)
             streams.append(ExactStream(slices, output, guard))
         return streams
 
@@ -227,10 +237,10 @@ class ExactRun:
         each = math.prod(inner)
         state: tuple[Value, ...] = self._functions.initial(fn)
         for number, stream in enumerate(streams):
-            bit = replace(selected(bits, 1, number), bits=True)
+            bit = selected(bits, 1, number).but(bits=True)
             self._check_slices(stream, bit, count)
             if stream.guard is not None:
-                bit = replace(bit, masks=flags(bit.masks, stream.guard.masks))
+                bit = bit.but(masks=flags(bit.masks, stream.guard.masks))
             rows = [shaped(part, count * each, *part.shape[rank:]) for part in stream.parts]
             taken = bit.parts(
                 lambda one: one.reshape(one.shape[0], count, 1).expand(-1, count, each).reshape(one.shape[0], -1)
@@ -244,7 +254,7 @@ class ExactRun:
     def _either(self, taken: Value, new: Value, before: Value) -> Value:
         rank = len(new.shape)
         test = taken.parts(lambda one: one.reshape(*one.shape, *(1,) * rank))
-        return replace(choose(test, new, before), dtype=new.dtype)
+        return choose(test, new, before).but(dtype=new.dtype)
 
     def _check_slices(self, stream: ExactStream, bit: Value, count: int) -> None:
         """Checks that a stream has a slice for each bit that is set, whatever the data.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -88,7 +87,7 @@ def _difference(one: Operand, other: Operand, alpha: float = 1) -> Value:
 
 def _absolute(value: Value) -> Value:
     found = order.largest(value, arithmetic.negative(value))
-    return replace(found, sign=torch.where(value.signs.abs() == 2, 2, 1).to(torch.int8))
+    return found.but(sign=torch.where(value.signs.abs() == 2, 2, 1).to(torch.int8))
 
 
 def _over(operation: Callable[[Value, Sequence[int]], Value]) -> Rule:
@@ -169,7 +168,7 @@ def _whole_quotient(one: Operand, other: Operand, rounding_mode: str | None = No
         return quotient
     found = order.rounded(rounding_mode, quotient)  # type: ignore[arg-type]
     most = None if one.bounds is None or one.dtype.is_floating_point else max(map(abs, one.bounds)) + 1
-    return replace(found, range=most and (-most, most))
+    return found.but(range=most and (-most, most))
 
 
 def _odd(name: str, *, even: bool = False) -> Rule:
@@ -182,13 +181,11 @@ def _odd(name: str, *, even: bool = False) -> Rule:
         lower = value.plain(data=torch.where(turned, back.data, value.data))
         found = arithmetic.atom(name, lower)
         if not even:
-            found = replace(found, data=torch.where(turned, arithmetic.negative(found).data, found.data))
+            found = found.but(data=torch.where(turned, arithmetic.negative(found).data, found.data))
         known = function(value.known)
         whole = value.zero | (known == 0)
         known = torch.where(value.zero, float(even), torch.where(known.isfinite(), known, NAN))
-        return replace(
-            found, data=torch.where(whole, constants(torch.where(whole, known, 0.0)[0]), found.data), known=known
-        )
+        return found.but(data=torch.where(whole, constants(torch.where(whole, known, 0.0)[0]), found.data), known=known)
 
     return rule
 
@@ -211,7 +208,7 @@ def _circular(name: str) -> Rule:
                 turns = torch.tensor([_turn(name, place, parts) for place in range(2 * parts)], dtype=torch.float64)
                 known = turns[torch.where(near, whole, 0.0).to(torch.int64) % (2 * parts)]
                 data = torch.where(near, constants(known[0]), found.data)
-                found = replace(found, data=data, known=torch.where(near, known, found.known))
+                found = found.but(data=data, known=torch.where(near, known, found.known))
                 halves = torch.where(near, NAN, halves)
         return found
 
@@ -229,14 +226,6 @@ def _turn(name: str, place: int, parts: int) -> float:
         return sign * 0.5
     found = math.sin(math.pi * quarter) if quarter <= Fraction(1, 4) else math.cos(math.pi * (Fraction(1, 2) - quarter))
     return sign * found
-
-
-def _xlogy(one: Operand, other: Operand) -> Value:
-    """The rule of `xlogy`, which is 0 for 0 and any number."""
-    second = value_of(other)
-    if bool((second.signs < 2).any()):
-        raise Unknown("xlogy of what may not be above 0")
-    return arithmetic.multiply(value_of(one), arithmetic.logarithm(second))
 
 
 _FLOATS = "f>f i>f b>f"
@@ -261,7 +250,6 @@ TABLE: dict[str, Entry] = {
     "sin": Entry(_circular("sin"), _FLOATS),
     "cos": Entry(_circular("cos"), _FLOATS),
     **{name: Entry(_odd(name), _FLOATS) for name in ("erf", "atan")},
-    "xlogy": Entry(_xlogy, "f>f", "Tensor Scalar_Other Scalar_Self"),
     "maximum": Entry(_pair(order.largest), _SAME, exact=True, lower=True),
     "fmax": Entry(_pair(order.largest), tells=True),
     "where": Entry(
@@ -350,8 +338,6 @@ def _norm(x: Tensor, order: float = 2, dim: Any = None, keepdim: bool = False, *
         return (x * x).sum(dims, keepdim).sqrt()
     if order == 1:
         return x.abs().sum(dims, keepdim)
-    if order == math.inf:
-        return x.abs().amax(dims, keepdim)
     raise Unknown("a norm of another order")
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -147,7 +148,7 @@ class Value:
         """The number of elements at once; 1 also stands for any number."""
         return int(self.data.shape[1])
 
-    @property
+    @cached_property
     def signs(self) -> Tensor:
         """The signs, of constants and truth values too."""
         if self.sign is not None:
@@ -156,7 +157,7 @@ class Value:
             return torch.ones_like(self.known, dtype=torch.int8)
         return torch.where(self.known == 0, 1, 2 * self.known.sign().nan_to_num(0.0)).to(torch.int8)
 
-    @property
+    @cached_property
     def open(self) -> Tensor:
         """Which depend on data."""
         return self.known.isnan()
@@ -166,38 +167,59 @@ class Value:
         """Which may be minus infinity for some data."""
         return torch.zeros_like(self.open) if self.lower is None else self.lower & 1 > 0
 
-    @property
+    @cached_property
     def infinite(self) -> Tensor:
         """Which are infinite, or stand for it."""
         return self.known.abs() >= ENDLESS
+
+    @cached_property
+    def signless(self) -> bool:
+        """Whether no sign is known."""
+        return self.varies and not self.bits and (self.sign is None or not bool(self.sign.any()))
+
+    @cached_property
+    def endless(self) -> bool:
+        """Whether any is infinite."""
+        return not self.varies and bool(self.infinite.any())
+
+    @cached_property
+    def varies(self) -> bool:
+        """Whether all depend on data."""
+        return bool(self.open.all())
 
     @property
     def zero(self) -> Tensor:
         """Which are 0 whatever the data are."""
         return (level(self.data) == 0).all(0, keepdim=True) & ~self.infinite
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[int, int] | None:
         """What whole numbers lie between, constants and truth values too."""
         if self.bits or self.range is not None:
             return (0, 1) if self.bits else self.range
-        if not self.known.numel() or not bool(self.known.isfinite().all()):
+        if not self.known.numel() or self.varies or not bool(self.known.isfinite().all()):
             return None
         return math.floor(self.known.min()), math.ceil(self.known.max())
+
+    def but(self, **changes: Any) -> Value:
+        """The value with other parts, as by `dataclasses.replace`, which takes several times as long."""
+        found = object.__new__(Value)
+        found.__dict__.update({name: self.__dict__[name] for name in Value.__dataclass_fields__}, **changes)
+        return found
 
     def parts(self, move: Callable[[Tensor], Tensor]) -> Value:
         """The value with each part moved alike."""
         own = ((name, getattr(self, name)) for name in _PARTS)
-        return replace(self, **{name: move(part) for name, part in own if part is not None})  # type: ignore[arg-type]
+        return self.but(**{name: move(part) for name, part in own if part is not None})
 
     def plain(self, **changes: object) -> Value:
         """The value without what only some rules know of it."""
         own = {"logs": None, "roots": None, "extremes": None, "lead": None, "bits": False}
-        return replace(self, **{**own, "sign": self.signs, **changes})  # type: ignore[arg-type]
+        return self.but(**{**own, "sign": self.signs, **changes})
 
     def constant(self) -> Tensor | None:
         """The floats, if none depends on data."""
-        return None if bool(self.open.any()) else self.known[0]
+        return None if self.varies or bool(self.open.any()) else self.known[0]
 
 
 def fixed(values: Tensor) -> Value:
@@ -217,7 +239,10 @@ def fixed(values: Tensor) -> Value:
 
 def number(value: float, dtype: torch.dtype = _FLOAT) -> Value:
     """A constant without dims."""
-    return replace(fixed(torch.tensor(value, dtype=_FLOAT)), bits=False, dtype=dtype)
+    kept = draw().numbers
+    if (value, dtype) not in kept:
+        kept[value, dtype] = fixed(torch.tensor(value, dtype=_FLOAT)).but(bits=False, dtype=dtype)
+    return kept[value, dtype]  # type: ignore[no-any-return]
 
 
 def unknown_floats(data: Tensor) -> Tensor:
@@ -299,9 +324,8 @@ def joined(values: Sequence[Value], dim: int, join: Callable[[list[Tensor], int]
         none = 0 if name in ("masks", "lower") else NONE
         filled = [_rows(one, rows, none, value) for one, value in zip(own, values, strict=True)]
         parts[name] = join(filled, dim + LEADING)
-    return replace(
-        values[0],
-        **{**dict.fromkeys(_PARTS), **parts},  # type: ignore[arg-type]
+    return values[0].but(
+        **{**dict.fromkeys(_PARTS), **parts},
         bits=all(value.bits for value in values),
         partial=any(value.partial for value in values),
         range=united(*(value.bounds for value in values)),

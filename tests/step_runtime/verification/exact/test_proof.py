@@ -165,9 +165,7 @@ def test_what_differs_somewhere_is_not_proved(apply: str, reference: str) -> Non
         ("return [input[0] * 0.1]", "input_data['E0'] / 10"),
         ("return [input[0] * 0.2]", "input_data['E0'] * (1 - 0.8)"),
         ("return [torch.logaddexp(input[0], 2 * input[0])]", "input_data['E0'] + torch.log1p(input_data['E0'].exp())"),
-        ("return [torch.xlogy(input[0], input[0].exp())]", "input_data['E0'] ** 2"),
         ("return [torch.exp(torch.complex(input[0], 2 * input[0])).real]", "E0.exp() * torch.cos(2 * E0)"),
-        ("return [(torch.complex(input[0], input[0]) ** 2).imag]", "2 * E0 * E0"),
         ("return [(torch.polar(input[0], input[0])).conj().imag]", "-E0 * torch.sin(E0)"),
         ("return [torch.cos(-input[0] * torch.pi)]", "torch.cos(torch.pi * E0)"),
         (
@@ -185,10 +183,6 @@ def test_what_differs_somewhere_is_not_proved(apply: str, reference: str) -> Non
         ("return [torch.rsqrt(input[0] + 2)]", "1 / torch.sqrt(input_data['E0'] + 2)"),
         ("return [torch.sqrt(input[0] ** 2 + 2) * torch.sqrt(input[0] ** 2 + 2)]", "input_data['E0'] ** 2 + 2"),
         ("return [-torch.minimum(-input[0], torch.zeros(()))]", "input_data['E0'].clamp(min=0)"),
-        (
-            "return [input[0] * (input[0] - torch.log(input[0].exp() + 1))]",
-            "torch.xlogy(E0, E0.exp()) - E0 * torch.log1p(E0.exp())",
-        ),
         (
             "return [(input[0] + torch.log1p(torch.exp(-input[0]))) ** 2 / 3]",
             "torch.nn.functional.softplus(input_data['E0']) ** 2 / 3",
@@ -248,21 +242,13 @@ def test_large_formulas_take_several_trials(monkeypatch: pytest.MonkeyPatch) -> 
     assert proved(other, MAP).answer != "proved"
 
 
-@pytest.mark.parametrize(
-    ("form", "degree"),
-    [
-        ("torch.exp(4 * (4 * (4 * (4 * (4 * torch.log(x))))))", 1024),
-        (" * ".join(f"torch.sqrt(x + {number})" for number in range(1, 41)), 40),
-    ],
-)
-def test_the_bound_counts_degrees_below_logarithms_and_roots(form: str, degree: int) -> None:
-    """A power that is the exponential of a logarithm, a product of roots that is the root of a product."""
-    apply, reference = (
-        form.replace("x + ", f"{x} + ").replace("(x)", f"({x})") for x in ("input[0]", "input_data['E0']")
-    )
+def test_the_bound_counts_degrees_below_roots() -> None:
+    """A product of roots that is the root of a product."""
+    form = " * ".join(f"torch.sqrt(x + {number})" for number in range(1, 41))
+    apply, reference = (form.replace("x + ", f"{x} + ") for x in ("input[0]", "input_data['E0']"))
     found = proved(task_of(f"return [{apply}]", reference), MAP)
     assert found.answer == "proved", found.reason
-    assert found.bits < residues.WORLDS * (60 - math.log2(degree))
+    assert found.bits < residues.WORLDS * (60 - math.log2(40))
 
 
 def test_several_sizes_have_one_answer() -> None:
