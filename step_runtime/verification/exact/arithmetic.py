@@ -402,7 +402,7 @@ def power(value: Value, exponent: Value) -> Value:
         Unknown: A power of what may be infinite.
     """
     no_infinite("a power", value, exponent)
-    count, base = _only(exponent), _only(value)
+    count = _only(exponent)
     if count is not None and 2 * count == int(2 * count) and abs(count) <= _LARGEST_POWER:
         return _half_power(value, int(2 * count))
     counts = sorted({*exponent.known.flatten().tolist()})
@@ -412,13 +412,6 @@ def power(value: Value, exponent: Value) -> Value:
         for own in counts[1:]:
             found = picked(exponent.known == own, _half_power(value, 2 * int(own)).plain(), found)
         return found
-    if base is not None and _smooth(base):
-        upper = residues.exponential(exponent.data, str(int(base)))
-        last = symbols(f"power of {base}", fingerprint(exponent.data))[-WORLDS:]
-        data = torch.cat((upper, torch.where(exponent.zero, 1, last)))
-        sign = torch.full_like(exponent.known, 2, dtype=torch.int8)
-        size = raised_size(exponent.but(logs=None))
-        return settled(Value(data, base**exponent.known, sign=sign, smooth=True, size=size), exponent)
     if bool((value.signs == 2).all()):
         return exponential(multiply(exponent, logarithm(value)))
     value, exponent = aligned(value, exponent)
@@ -436,17 +429,6 @@ def power(value: Value, exponent: Value) -> Value:
 
 
 _LARGEST_POWER = 1 << 20
-
-
-def _smooth(base: float) -> bool:
-    """Whether a whole number is a square modulo all primes, by its factors."""
-    if base != int(base) or not 1 < base < 1 << 40:
-        return False
-    rest = int(base)
-    for factor in (2, 3, 5):
-        while rest % factor == 0:
-            rest //= factor
-    return math.isqrt(rest) ** 2 == rest
 
 
 def _only(value: Value) -> float | None:

@@ -85,9 +85,19 @@ class Draw:
         return {}
 
     @cached_property
-    def tables(self) -> dict[str, Tensor]:
-        """Powers of each base."""
-        return {}
+    def powers(self) -> Tensor:
+        """The powers of a base by each digit of an exponent, `(channels, places, digits)`."""
+        rows = []
+        for channel, prime in enumerate(self.moduli.tolist()[: CHANNELS - WORLDS]):
+            # Of the order that is the prime of the next level.
+            rows += [row := [pow(self.seed(f"e {channel}") % prime, 2, prime)]]
+            for _ in range(63 // _DIGIT * _DIGIT + _DIGIT - 1):
+                row.append(row[-1] ** 2 % prime)
+        squares = torch.tensor(rows, dtype=_LONG).reshape(CHANNELS - WORLDS, -1, _DIGIT)
+        found = torch.ones_like(squares[:, :, :1])
+        for bit in range(_DIGIT):
+            found = torch.cat((found, times(found, squares[:, :, bit : bit + 1])), 2)
+        return found
 
     @property
     def gathers(self) -> bool:
@@ -276,33 +286,11 @@ def inverse(values: Tensor) -> Tensor:
     return torch.where(zero, 0, found).reshape(values.shape)
 
 
-def exponential(exponents: Tensor, name: str = "e") -> Tensor:
-    """Powers of a base on all levels but the last, of exponents from the levels below; the base is a word or a number.
-
-    A word stands for a base drawn at random; a number must be a product of 2, 3 and 5, or a square.
-    """
-    table = _powers(name)
+def exponential(exponents: Tensor) -> Tensor:
+    """Powers of a base drawn at random, on all levels but the last, of exponents from the levels below."""
     flat = exponents[WORLDS:].reshape(CHANNELS - WORLDS, -1)
     found = torch.ones(1, dtype=_LONG)
-    for place in range(table.shape[1]):
-        own = table[:, place].gather(1, flat >> place * _DIGIT & ((1 << _DIGIT) - 1))
+    for place in range(draw().powers.shape[1]):
+        own = draw().powers[:, place].gather(1, flat >> place * _DIGIT & ((1 << _DIGIT) - 1))
         found = times(found, own) if place else own
     return found.reshape(CHANNELS - WORLDS, *exponents.shape[1:])
-
-
-def _powers(name: str) -> Tensor:
-    """The powers of a base by each digit of an exponent, `(channels, places, digits)`."""
-    if name not in draw().tables:
-        rows = []
-        for channel, prime in enumerate(draw().moduli.tolist()[: CHANNELS - WORLDS]):
-            # Of the order that is the prime of the next level.
-            base = int(name) if name.isdigit() else pow(draw().seed(f"{name} {channel}") % prime, 2, prime)
-            rows += [row := [base]]
-            for _ in range(63 // _DIGIT * _DIGIT + _DIGIT - 1):
-                row.append(row[-1] ** 2 % prime)
-        squares = torch.tensor(rows, dtype=_LONG).reshape(CHANNELS - WORLDS, -1, _DIGIT)
-        found = torch.ones_like(squares[:, :, :1])
-        for bit in range(_DIGIT):
-            found = torch.cat((found, times(found, squares[:, :, bit : bit + 1])), 2)
-        draw().tables[name] = found
-    return draw().tables[name]

@@ -36,7 +36,8 @@ torch.addmv(a, torch.outer(a, b), b) | torch.addmm(a, torch.outer(a, b), torch.o
 torch.outer(a, b)[None] @ torch.outer(b, a)[None]
 torch.baddbmm(torch.outer(a, b)[None], torch.outer(a, b)[None], torch.outer(b, a)[None], beta=2, alpha=3)
 F.conv1d(a[None, None], b[None, None, :2]) | torch.cdist(a[:, None], b[:, None])
-torch.cdist(a[:, None], b[:, None], p=1.0) | torch.linalg.vector_norm(a) | torch.linalg.vector_norm(a, 1) | F.max_pool2d(a.view(1, 1, 2, 2), 2) | torch.fft.rfft(a).real
+torch.cdist(a[:, None], b[:, None], p=1.0) | torch.linalg.vector_norm(a) | torch.linalg.vector_norm(a, 1)
+F.max_pool2d(a.view(1, 1, 2, 2), 2) | torch.fft.rfft(a).real
 torch.view_as_complex(a.view(2, 2)).imag | torch.polar(a, b).real | (torch.complex(a, b) * torch.complex(b, a)).imag
 torch.complex(a, b).abs() | torch.addcmul(a, b, a, value=2) | torch.addcdiv(a, b, a)
 torch.lerp(a, b, 0.25) | torch.lerp(a, b, a) | a.clamp(-1, 1) | a.clamp(min=b) | torch.clamp_min(a, b)
