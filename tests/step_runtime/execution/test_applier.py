@@ -21,15 +21,7 @@ from step_runtime.base.types import Buffer, Scalar, STuple, components_of, layou
 from step_runtime.execution.applier import Applier
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.number_formats import element_type, same_numbers
-from step_runtime.language.parser import evaluate, read
-from step_runtime.program.limits import Limits
-from step_runtime.tasks.reader import loads_task, task_name
-from step_runtime.tasks.task import Task
-from step_runtime.verification.check import infer_types
-from step_runtime.verification.instance import instances
-from step_runtime.verification.simulate import simulate
 from tests.support.element_functions import (
-    DATA,
     FOLDED,
     IN_STEPS,
     LITERAL,
@@ -48,7 +40,6 @@ from tests.support.element_functions import (
     step_by_step,
     way,
 )
-from tests.support.per_element import PerElement
 
 
 @pytest.mark.parametrize("name", TRACED)
@@ -103,28 +94,6 @@ def test_the_time_limit_is_held_between_steps(body: Callable[..., Sequence[Any]]
     with pytest.raises(RunError, match="time-limit"):
         applier.fold(fn, (torch.zeros(1, 1_000_000),), 2, 1, SIZES, scan=False)
     assert time.process_time() - start < 2
-
-
-def _tasks() -> list[Task]:
-    paths = sorted((DATA / "tasks").glob("*/*.yaml"))
-    return [loads_task(path.read_text(encoding="utf-8"), task_name(path)) for path in paths]
-
-
-@pytest.mark.parametrize("task", _tasks(), ids=lambda task: task.name)
-def test_every_oracle_gives_what_loops_give_and_all_its_functions_are_traced(task: Task) -> None:
-    """The simulator against per-element loops, at the second draw, where nothing is in trial any more."""
-    instance = instances(task)[0]
-    text = (DATA / "oracles" / f"{task.name}.step").read_text(encoding="utf-8")
-    program, _ = evaluate(read(text, Limits()), instance.scope, Limits())
-    types, _ = infer_types(program, instance.scope)
-    applier, loops = Applier(torch.float64), PerElement()
-    for seed in (0, 1):
-        inputs = instance.sample_inputs(seed)
-        found = simulate(program, types, inputs, instance.sizes, applier)
-    expected = loops.simulate(program, types, inputs, instance.sizes)
-    for one, other in zip(found, expected, strict=True):
-        same(one, other)
-    assert {type(found[0]).__name__ for found in applier._modes.values()} == {"Traced"}
 
 
 class Step(Given):

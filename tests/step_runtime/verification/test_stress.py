@@ -167,3 +167,16 @@ def test_stressed_data_of_an_expression_keeps_what_it_shows(generator: str, kept
     reference = "input_data['E0'].sum(-1)"
     task = of_rows(reference, f"return [input[0].sum() + ~({kept})]", f'data_gen: "{generator}"')
     assert codes(task, MAPPED) == {}
+
+
+def test_an_index_keeps_its_bits_where_equal_numbers_are_moved_apart() -> None:
+    """A Multihot has no generator whose numbers could be moved; another value beside one is a finding."""
+    task = loads_task(
+        "inputs:\n- {name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}\n"
+        "- {name: I, dtype: 'Multihot(fp32, 2)', dims: [M], min: 1, max: 1}\n"
+        'fns: [{name: F, apply: "return [input[0] * input[1][0]]", input_dtype: [fp32, "Multihot(fp32, 2)"],'
+        " output_dtype: fp32, func_name: fn}]\n"
+        "outputs: [{name: S0, dtype: fp32, dims: [M],"
+        " data_transform: \"input_data['E0'].abs() * input_data['I'][:, 0]\"}]\n"
+    )
+    assert "stress-value" in codes(task, "return step.Map(fn=fn).apply((E0, I))")
