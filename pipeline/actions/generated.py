@@ -21,7 +21,7 @@ from pipeline.languages.language import Task
 from pipeline.reporting.failures import MAX_FAILURES, summarize
 from pipeline.running.plan import RERUN
 from step_runtime.base.errors import Diagnostic
-from step_runtime.cost.front import TRADED
+from step_runtime.base.units import TRADED
 from step_runtime.tasks.task import Task as StepTask
 
 Files = Mapping[str, Sequence[Path]]

@@ -18,8 +18,8 @@ from pipeline.rewriting.simplification import annotated, simplified
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import Pricing
 from step_runtime.base.errors import Diagnostic, TaskError
+from step_runtime.base.units import figures_key
 from step_runtime.cost.chip import DEFAULT_CHIP
-from step_runtime.cost.front import figures_key
 from step_runtime.rewriting.optimizing import Explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task

@@ -15,9 +15,17 @@ Figure: TypeAlias = Literal["memory", "traffic", "operations", "time", "queue"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 """The figures of a program's cost; each is the better the smaller it is."""
 
+TRADED: tuple[Figure, ...] = ("memory", "time", "traffic", "operations")
+"""The figures that are traded for one another; queues are part of the memory."""
+
 UNITS: Mapping[Figure, str] = {
     "memory": "bytes", "traffic": "bytes", "operations": "operations", "time": "cycles", "queue": "elements",
 }  # fmt: skip
+
+
+def figures_key(figures: Mapping[Figure, float], objective: Figure) -> tuple[float, ...]:
+    """The order of two programs: by the objective, then by the other figures in their order."""
+    return (figures[objective], *(figures[figure] for figure in FIGURES if figure != objective))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@
 - operations: the operations of a function, by its recorded operators
 - timeline: when every token of every stream comes, and how much waits before joins
 - model: the cost at given sizes
-- front: which of several programs no other beats
 
 The rules of each primitive are beside its type rule, in `step_runtime.primitives`.
 """

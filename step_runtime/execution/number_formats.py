@@ -17,15 +17,10 @@ _COMPUTING = (torch.float64, torch.float32)
 """The types that hold fp32."""
 
 
-def torch_type(format_: Format, wide: torch.dtype) -> torch.dtype:
-    """The torch type that holds a format's numbers, where fp32 is computed in `wide`."""
-    found: torch.dtype = wide if format_.wide else getattr(torch, format_.torch)
-    return found
-
-
 def element_type(element: Element, wide: torch.dtype) -> torch.dtype:
     """The torch type that holds an element's numbers, where fp32 is computed in `wide`."""
-    return torch_type(element.format, wide)
+    found: torch.dtype = wide if element.format.wide else getattr(torch, element.format.torch)
+    return found
 
 
 def is_rounded(dtype: torch.dtype) -> bool:

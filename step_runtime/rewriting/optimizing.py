@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.units import Figure
-from step_runtime.cost.front import figures_key
+from step_runtime.base.units import Figure, figures_key
 from step_runtime.cost.model import Cost
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from step_runtime.base.functions import Fn
@@ -31,16 +31,9 @@ def ir_of(task: Task, priced: Priced) -> dict[str, Any]:
         {"name": fn.func_name, "apply": fn.apply, "init": fn.init, "takes": _type(taken), "gives": _type(given)}
         for fn, (taken, given) in zip(task.fns, task.fn_types, strict=True)
     ]
-    queues = [
-        {
-            "node": each.node,
-            "operand": each.operand,
-            "stream": each.stream,
-            "length": each.length,
-            "bytes": each.bits / 8,
-        }
-        for each in cost.queues
-    ]
+    queues = [{**asdict(each), "bytes": each.bits / 8} for each in cost.queues]
+    for each in queues:
+        del each["bits"]
     return {
         "ir": VERSION,
         "task": task.name,

@@ -250,7 +250,9 @@ def _infinities(case: Case, limits: Limits) -> Iterator[Diagnostic]:
         return
     every = case._replace(program=replace(program, results=tuple(range(len(case.types)))))
     streams = [tuple(map(exact, data)) for data in run_case(every, inputs, limits)]
-    named = {fn.func_name for fn in instance.task.fns if _INFINITE.search(fn.apply) or _odd(fn.init or ())}
+    named = {
+        fn.func_name for fn in instance.task.fns if _INFINITE.search(fn.apply) or not all(map(isfinite, fn.init or ()))
+    }
     for node in program.nodes:
         given = [part for stream in node.inputs for part in streams[stream]]
         if all(map(_all_finite, given)) and not named & {fn.label for fn in node.op.functions()}:
@@ -267,10 +269,6 @@ def _infinities(case: Case, limits: Limits) -> Iterator[Diagnostic]:
             )
             hint = "a chip may trap or saturate there; a function that names `inf` may give it"
             yield Diagnostic("stress", "stress-infinity", message, node.span, (f"at {instance.place}, seed 0",), hint)
-
-
-def _odd(numbers: Sequence[float]) -> bool:
-    return not all(map(isfinite, numbers))
 
 
 def single(part: Tensor) -> Tensor:

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.units import Figure
+from step_runtime.base.units import Figure, figures_key
 from step_runtime.cost.chip import Chip
-from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost, estimate
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import default_dtype
