@@ -4,8 +4,10 @@ import pytest
 import yaml
 
 from step_runtime import Task, Verifier, loads_task
+from step_runtime.tasks.task import dump_task
 from step_runtime.verification.doubts import doubts
 from step_runtime.verification.held_out import HeldOutTask
+from tests.support.oracles import programs
 from tests.support.paths import PROJECT
 
 _CASES = yaml.safe_load((PROJECT / "tests/attacks/strict_cases.yaml").read_text())
@@ -48,3 +50,21 @@ def test_a_wrong_program_is_no_release(kind: str, number: int) -> None:
     assert [*verifier.stress(text), *(each for each in doubts(task, None) if each.code == "fixed-dim")]
     held = HeldOutTask(task, 1).judge(text)
     assert held.failed or held.warnings or kind == "buffers" or "D" in task.sizes
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "right", "wrong"),
+    [
+        ("tasks", "index/2", "input[0].topk(3)", "input[0][:64].topk(3)"),
+        ("tasks-field", "transducer_loss", "-input[0][-1]", "-input[0][:64][-1]"),
+        ("tasks-field", "muon_step", "input[0] / (input[0].norm()", "input[0] / (input[0][:64].norm()"),
+        ("tasks-modern", "beam_step", "best = input[0].flatten()", "best = input[0][:16].flatten()"),
+    ],
+)
+def test_a_function_of_the_first_numbers_is_no_release(folder: str, name: str, right: str, wrong: str) -> None:
+    """Where sizes beyond 128 are too large to run, at smaller ones; where the numbers left out rarely count, too."""
+    [(task, text)] = [(task, text) for each, task, text in programs(folder, "oracles") if each == name]
+    assert right in dump_task(task)
+    verifier = Verifier(loads_task(dump_task(task).replace(right, wrong, 1)))
+    assert verifier.verify(text).passed
+    assert [each.code for each in verifier.stress(text)] == ["stress-sizes"]
