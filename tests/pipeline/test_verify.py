@@ -38,11 +38,15 @@ def run(*argv: str) -> int:
 
 
 def test_a_right_program_passes(task_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a file, as text."""
+    """From a file, as text and as JSON."""
     program = tmp_path / "program.txt"
     program.write_text(RIGHT)
     assert run(task_file, str(program)) == 0
     assert capsys.readouterr() == (f"{program}: passed\n", "")
+    assert run(task_file, str(program), "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["schema"], result["command"], result["task"]) == (2, "verify", "double")
+    assert (result["passed"], result["stage"], result["diagnostics"], result["warnings"]) == (True, None, [], [])
 
 
 def test_a_wrong_program_is_reported_where_and_why(
@@ -71,17 +75,6 @@ def test_json_is_one_object_and_nothing_else(
         assert {"code", "message", "span", "hint"} <= diagnostic.keys()
 
 
-def test_json_of_a_right_program(
-    task_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """No stage, no diagnostics."""
-    monkeypatch.setattr("sys.stdin", io.StringIO(RIGHT))
-    assert run(task_file, "-", "--json") == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["schema"], result["command"], result["task"]) == (2, "verify", "double")
-    assert (result["passed"], result["stage"], result["diagnostics"], result["warnings"]) == (True, None, [], [])
-
-
 def test_wrong_values_are_followed_to_their_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With `--values`, beside the verdict that the program has without."""
     task, program = tmp_path / "triple.yaml", tmp_path / "program.step"
@@ -101,13 +94,6 @@ def test_a_task_with_an_impl_needs_no_program(tmp_path: Path, capsys: pytest.Cap
     path.write_text(TASK + "impl: |\n  " + RIGHT.replace("\n", "\n  "))
     assert run(str(path)) == 0
     assert capsys.readouterr().out == "solved: passed\n"
-
-
-def test_a_benchmark_task_goes_by_its_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """`gemm/1` is a file below data/tasks."""
-    monkeypatch.setattr("sys.stdin", io.StringIO("return E0"))
-    assert run("gemm/1", "-") == 1
-    assert capsys.readouterr().out.startswith("gemm/1")
 
 
 @pytest.mark.parametrize(

@@ -47,21 +47,13 @@ def hints(stages: list[str], proposer: ProposerKind, truncated: int = 0) -> str:
     return "\n".join(advise(TASK, attempts, proposer=proposer).hints)
 
 
-def test_an_lm_that_writes_no_programs_is_told_how_to_be_helped() -> None:
-    text = hints(["parse"] * 5 + ["type", "value"], "predict", truncated=3)
-    assert "`--proposer typed`" in text
-
-
-def test_an_lm_that_writes_wrong_programs_needs_to_learn() -> None:
+def test_each_kind_of_failure_of_an_lm_has_its_own_advice() -> None:
     """Well-typed answers are no matter of syntax, so that another proposer is not advised."""
+    assert "`--proposer typed`" in hints(["parse"] * 5 + ["type", "value"], "predict", truncated=3)
     text = hints(["value"] * 3, "typed")
     assert "--experience" in text and "--proposer typed" not in text
     assert "were none of the lines" in hints(["parse", "parse", "value"], "typed")
     assert "--refine 2" in hints(["value"] * 3, "predict")
-
-
-def test_each_kind_of_failure_has_its_own_advice() -> None:
-    """Copies that are missing, and answers that are cut off."""
     assert "`--guardian compiler`" in hints(["affine"] * 3 + ["value"], "predict")
     assert "raise --max-tokens" in hints(["value"] * 3 + ["parse"], "predict", truncated=3)
     assert "gave no answer" in "\n".join(advise(TASK, [], proposer="predict").hints)

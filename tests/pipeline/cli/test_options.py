@@ -37,17 +37,12 @@ def test_only_what_is_given_is_reported() -> None:
     ("argv", "message"),
     [
         (["--samples", "0"], "--samples: expected a whole number of 1 or more, got '0'"),
-        (["--samples", "many"], "--samples: expected a whole number of 1 or more, got 'many'"),
         (["--seed", "-1"], "--seed: expected"),
-        (["--threads", "0"], "--threads: expected a whole number of 1 or more, got '0'"),
         (["--max-minutes", "nan"], "--max-minutes: expected a number greater than 0, got 'nan'"),
         (["--max-usd", "inf"], "--max-usd: expected a number greater than 0"),
-        (["--temperatures", "0.4,,1"], "--temperatures: expected distinct numbers"),
         (["--temperatures", "0.4,0.4"], "--temperatures: expected distinct numbers"),
-        (["--temperatures", "3"], "--temperatures: expected distinct numbers from 0 to 2"),
         (["--temperatures", "nan"], "--temperatures: expected distinct numbers from 0 to 2"),
         (["--guardian", "angel"], "--guardian: invalid choice: 'angel'"),
-        (["--proposer", "tree"], "--proposer: invalid choice: 'tree'"),
         (["--sample", "3"], "unrecognized arguments: --sample 3"),
     ],
 )
@@ -88,17 +83,6 @@ def test_a_program_is_read_from_a_file_stdin_or_the_task(tmp_path: Path, monkeyp
     assert read_program(ProgramName(task="t"), own) == "return 1"
 
 
-def test_a_program_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
-    """A file that is missing, one that is not text, and a task without a program."""
-    binary = tmp_path / "binary"
-    binary.write_bytes(b"\xff\xfe")
-    cases = {str(tmp_path / "no"): "No such file", str(binary): "not UTF-8 text", None: "this task has no `impl`"}
-    for impl, message in cases.items():
-        with pytest.raises(UsageError, match=message) as caught:
-            read_program(ProgramName(task="t", impl=impl), OWN)
-        assert "\n" not in str(caught.value)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("a", "b", "sub/c"):
@@ -117,10 +101,11 @@ def test_a_task_and_a_program_are_one_item(folder: Path) -> None:
 
 
 def test_pairs_folders_patterns_and_benchmark_names_may_be_mixed(folder: Path) -> None:
-    """Each program belongs to the task before it."""
+    """Each program belongs to the task before it; files of either ending are tasks."""
+    (folder / "sub" / "c.yaml").rename(folder / "sub" / "c.yml")
     items = resolve(["a.yaml", "a.step", "b.yaml", "sub", "*.yaml", "gemm/1", "b.step"])
     found = [(item.task.name, item.program) for item in items]
-    assert found == [("a.yaml", "a.step"), ("b.yaml", None), ("c.yaml", None), ("a.yaml", None), ("b.yaml", None),
+    assert found == [("a.yaml", "a.step"), ("b.yaml", None), ("c.yml", None), ("a.yaml", None), ("b.yaml", None),
                      ("1.yaml", "b.step")]  # fmt: skip
     assert all(names_many(names) for names in (["a.yaml", "b.yaml"], ["sub"], ["*.yaml"], ["gemm/1", "gemm/2"]))
 
@@ -151,13 +136,6 @@ def test_names_that_do_not_fit_are_refused(folder: Path, names: list[str], messa
         resolve(names)
 
 
-def test_a_program_that_is_not_there_is_reported_when_it_is_read(folder: Path) -> None:
-    """Not before: the other programs get their verdicts."""
-    (item,) = resolve(["a.yaml", "none"])
-    with pytest.raises(UsageError, match="none: cannot read the program: No such file"):
-        _ = item.text
-
-
 def test_a_file_whose_name_reads_like_a_pattern_is_that_file(folder: Path) -> None:
     """Brackets and stars in the names of programs, of tasks, and of programs found in a folder."""
     for name in ("a[1]", "[b]", "c*"):
@@ -167,9 +145,3 @@ def test_a_file_whose_name_reads_like_a_pattern_is_that_file(folder: Path) -> No
         assert (item.task.name, item.program) == (f"{name}.yaml", f"{name}.step")
         assert [found.program for found in resolve([f"{name}.yaml"], ".")] == [f"{name}.step"]
         assert not names_many([f"{name}.yaml", f"{name}.step"])
-
-
-def test_a_folder_gives_task_files_of_either_ending(folder: Path) -> None:
-    """As a file that is named itself may have either."""
-    (folder / "sub" / "c.yaml").rename(folder / "sub" / "c.yml")
-    assert [item.task.name for item in resolve(["sub"])] == ["c.yml"]

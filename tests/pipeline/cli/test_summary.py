@@ -51,28 +51,17 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
     experience: Experience, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Iterations count from 1; an unsolved task says so."""
-    print_summary(result(experience))
+    some = tuple(replace(each, unknown=2) for each in experience.iterations[:2])
+    print_summary(result(replace(experience, iterations=(*some, *experience.iterations[2:]))))
     out = capsys.readouterr().out
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if "/0 " in line}
     assert rows == {"easy/0": "2 of 2 1.0 1", "hard/0": "2 of 2 1.0 2", "no/0": "none unsolved"}
     assert re.search(r"solved 2 of 3 tasks in \d+ s: 1 task remains unsolved", out)
     assert "program  /programs/p.json" in out and "run 'a run'" in out
-
-
-def test_unknown_verdicts_are_counted(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
-    """Over all iterations."""
-    some = tuple(replace(each, unknown=2) for each in experience.iterations[:2])
-    print_summary(result(replace(experience, iterations=some)))
-    assert "unknown  4 answers without a verdict, not counted" in capsys.readouterr().out
-
-
-def test_the_curve_has_a_row_an_iteration(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
-    """And a hint on the control, as demonstrations were shown."""
-    print_summary(result(experience))
-    out = capsys.readouterr().out
-    rows = [line.split() for line in out.splitlines() if "█" in line]
-    assert "--optimizer none --match-tokens r1" in out
-    assert [row[2] for row in rows] == [f"{iteration.solved_total}" for iteration in experience.iterations]
+    assert "unknown  4 answers without a verdict, not counted" in out
+    curve = [line.split()[2] for line in out.splitlines() if "█" in line]
+    assert curve == [f"{iteration.solved_total}" for iteration in experience.iterations]
+    assert "--optimizer none --match-tokens r1" in out, "the control, as demonstrations were shown"
 
 
 def test_solutions_that_fall_are_named(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,6 +95,7 @@ def test_a_task_that_an_earlier_run_solved_says_so(experience: Experience, capsy
 def test_tokens_that_the_lm_did_not_report_are_labelled() -> None:
     assert counts_as_text(TokenCount(prompt=2000, completion=5)) == "2,000 in, 5 out, 0.00 USD"
     assert "(1,500 estimated" in counts_as_text(TokenCount(prompt=2000, estimated=1500, unpriced=1))
+    assert counts_as_text(TokenCount(calls=5, failed=1, cache_hits=3)).endswith("; 3 of 4 answers from the cache")
 
 
 FINDING = Diagnostic("type", "zip-shape", "<&\ufffe\x00>", Span(1, 1, 1, 2))

@@ -1,8 +1,6 @@
 """Near examples are solved, similar, and never the task itself."""
 
-from pathlib import Path
-
-from pipeline.mcp_server.nearest import nearest, of_files, packaged
+from pipeline.mcp_server.nearest import nearest, packaged
 from pipeline.verification.shown_programs import Program
 from step_runtime import load_task, loads_task, verify
 from tests.pipeline.mcp_server.conftest import Ask
@@ -24,11 +22,6 @@ def test_packaged_examples_are_the_prompts_and_the_recipes() -> None:
     places = {each.place: each for each in packaged(None)}
     assert {place.partition(":")[0] for place in places} == {"prompt", "cookbook"}
     assert verify(load_task(PROJECT / "docs/cookbook/argmax.yaml"), places["cookbook: argmax"].text).passed
-
-
-def test_files_without_a_program_or_of_no_task_give_none(task_folder: Path) -> None:
-    """`double` and `link` hold no `impl`, and `broken` is no task."""
-    assert [each.place for each in of_files(None, sorted(task_folder.rglob("*.yaml")))] == ["solved", "wrong"]
 
 
 def test_the_tool_shows_tasks_with_programs(ask: Ask) -> None:
