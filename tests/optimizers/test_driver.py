@@ -297,6 +297,9 @@ def test_a_compiled_student_does_not_hand_on_its_candidates():
 
 
 # What an optimizer refuses before anything is sampled, and in which words.
+#
+# Invariant held here: a mistake of the caller ends `compile` at once, whatever it is, with an error that names the
+# argument or the example, and costs no request.
 
 
 def one_right(task: str, demos: tuple[str, ...], visit: int) -> int:
@@ -491,6 +494,9 @@ def test_requests_that_no_run_can_count_are_named(caplog: pytest.LogCaptureFixtu
 
 
 # What a run learns and reports.
+#
+# Invariants held here: a budget ends a run with a usable program; a task that is always refused does not end the learning
+# of the others, also on resumption; demonstrations that do not fit are left out and reported.
 
 
 def test_a_budget_of_iterations_ends_the_run_with_a_usable_program():

@@ -151,6 +151,9 @@ def test_what_is_not_a_draw_is_refused(n, c, k):
 
 
 # Attempts in a file hold these.
+#
+# - A log reads like a tuple of what was put in, in any order that it was arranged to.
+# - It survives copying, pickling and a full disk, and takes memory for only a few bytes of each attempt.
 
 
 def attempt(sample: int, **others: object) -> Attempt:

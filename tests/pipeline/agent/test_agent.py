@@ -194,6 +194,12 @@ def test_a_compiler_s_answer_keeps_no_reuse_without_the_ir_either() -> None:
 
 
 # The kinds of proposer hold these:
+#
+# - `cot` asks for reasoning first, keeps it, and shows it in demonstrations;
+# - `react` has tools that tell types and shapes of a program for the task, and run programs on solved examples;
+# - no tool runs anything on the task's own reference, even where the task itself is among the examples;
+# - whatever the LM does with its turns, there is an answer;
+# - saved programs propose as before.
 
 
 def turn(tool: str, **arguments: str) -> str:
@@ -324,6 +330,11 @@ def test_the_tools_tell_types_and_run_examples_alone() -> None:
 
 
 # Repairs hold these:
+#
+# - a refused answer is repaired until it passes, K times at most, or until a repair brings nothing new;
+# - the LM reads its program, the task and what the verifier found, and no number of the reference;
+# - an attempt passes if its last program does; each program before is on record, with why it was refused;
+# - without `refine`, nothing is different.
 
 
 OTHER = "E1, E2 = step.Copy().apply(E0)\nreturn E2"

@@ -190,6 +190,10 @@ def test_a_server_without_a_list_or_none_at_all_is_not_an_error(listing: Server)
 
 
 # What providers' prompt caches need holds:
+#
+# - requests of an iteration are alike to the byte up to the task at their end, references and demonstrations included;
+# - for Anthropic that part is marked, for others nothing is sent;
+# - tokens that a provider read from its cache are counted, and paid at their price.
 
 
 @pytest.fixture
