@@ -495,8 +495,8 @@ def test_requests_that_no_run_can_count_are_named(caplog: pytest.LogCaptureFixtu
 
 # What a run learns and reports.
 #
-# Invariants held here: a budget ends a run with a usable program; a task that is always refused does not end the learning
-# of the others, also on resumption; demonstrations that do not fit are left out and reported.
+# A budget ends a run with a usable program; a task that is always refused does not end the learning of the others, also
+# on resumption; demonstrations that do not fit are left out and reported.
 
 
 def test_a_budget_of_iterations_ends_the_run_with_a_usable_program():
