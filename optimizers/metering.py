@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
@@ -48,7 +48,7 @@ class Price:
     completion: float
     cached: float | None = None
     written: float | None = None
-    given: bool = False
+    given: bool = field(default=False, kw_only=True)
 
     def of(self, count: TokenCount) -> float:
         """The dollars for the tokens that were paid for."""
