@@ -15,7 +15,7 @@ from math import prod
 
 from step_runtime.base.errors import Diagnostic
 from step_runtime.base.shapes import Dim, Sizes, upper_bound
-from step_runtime.base.types import DType, StreamType, components_of, layout
+from step_runtime.base.types import StreamType, components_of, layout
 from step_runtime.primitives import Flatten, Repeat, RepeatRef
 from step_runtime.program.graph import Node, Program, StreamId
 
@@ -209,17 +209,11 @@ def _bounds(program: Program, types: Sequence[StreamType | None], sizes: Sizes) 
 
 
 def _numbers(types: Sequence[StreamType | None], bounds: Sizes) -> list[int]:
-    """The numbers that each stream carries; many share a type."""
-    known: dict[DType | tuple[Dim, ...], int] = {}
-    counts = []
-    for stream in types:
-        if stream is None:
-            counts.append(0)
-            continue
-        dtype, shape = stream.dtype, stream.shape
-        if dtype not in known:
-            known[dtype] = sum(prod(upper_bound(dim, bounds) for dim in layout(part)) for part in components_of(dtype))
-        if shape not in known:
-            known[shape] = prod(upper_bound(dim, bounds) for dim in shape)
-        counts.append(known[dtype] * known[shape])
-    return counts
+    """The numbers that each stream carries."""
+
+    def count(dims: Sequence[Dim]) -> int:
+        return prod([upper_bound(dim, bounds) for dim in dims])
+
+    parts = [() if stream is None else components_of(stream.dtype) for stream in types]
+    each = [sum([count(layout(part)) for part in own]) for own in parts]
+    return [0 if one is None else count(one.shape) * number for one, number in zip(types, each, strict=True)]

@@ -40,7 +40,8 @@ class NewLanguage(Language):
         value = _value(text)
         if value == task.content["want"]:
             return Verdict(passed=True)
-        return Verdict(passed=False, stage="value", diagnostics=(Diagnostic("value", "value", f"expected {task.content['want']}, got {value}"),))
+        found = Diagnostic("value", "value", f"expected {task.content['want']}, got {value}")
+        return Verdict(passed=False, stage="value", diagnostics=(found,))
 
     def key(self, task: TextTask | None, text: str) -> str:
         """Equal for programs that mean the same, and for no others."""
