@@ -116,7 +116,7 @@ def search() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for folder, most in _SEARCHED.items():
         with tempfile.TemporaryDirectory() as scratch:
-            limits = ["--proposer", "search", "--split", "never", "--max-candidates", str(most), "--max-minutes", "60"]
+            limits = ["--no-split", "--max-candidates", str(most), "--max-minutes", "60"]
             output = command(Path(scratch), "pipeline.generate", str(DATA / folder), *limits)
         for name, task in output["tasks"].items():
             found[f"{folder}/{name}"] = [task["impl"], task["detail"]]

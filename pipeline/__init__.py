@@ -17,14 +17,16 @@ from pipeline.base.packages import skip_unreadable
 
 if TYPE_CHECKING:
     from pipeline.agent.compiled import save_program
+    from pipeline.modules.importing import load_task
     from pipeline.record.models import load_program
     from pipeline.record.observer import MLflowObserver
     from pipeline.record.verdict_scorer import verdict_scorer
 
-__all__ = ["MLflowObserver", "load_program", "save_program", "verdict_scorer"]
+__all__ = ["MLflowObserver", "load_program", "load_task", "save_program", "verdict_scorer"]
 _HOMES = {
     "MLflowObserver": "pipeline.record.observer",
     "load_program": "pipeline.record.models",
+    "load_task": "pipeline.modules.importing",
     "save_program": "pipeline.agent.compiled",
     "verdict_scorer": "pipeline.record.verdict_scorer",
 }

@@ -1,6 +1,6 @@
 """`python -m pipeline.generate TASK… --program P`: verified programs for tasks that nobody has solved yet.
 
-- Without `--program` and `--proposer`, the embedded LM samples first; then classical synthesis searches.
+- Without an option of LMs, classical synthesis searches; with one, the LM samples first.
 - Only programs that pass the verifier are shown or written as solutions.
 - An existing file is left unchanged, unless `--force` is given; files are written whole or not at all.
 - Programs verified before an interrupt or a failure of the LM are written all the same.
@@ -9,7 +9,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective, When
+from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, require, start
 from pipeline.base.files import writable_folder
@@ -26,14 +26,14 @@ examples:
   python -m pipeline.generate my_task.yaml -o solved
   python -m pipeline.generate my_task.yaml --program mlruns/programs/adaptive-embedded-1234abcd.json
   python -m pipeline.generate 'my_tasks/*.yaml' --program P -o solved --lm openai/gpt-4o --samples 16
-  python -m pipeline.generate my_task.yaml --proposer search --max-minutes 5
+  python -m pipeline.generate my_task.yaml --max-minutes 5
   python -m pipeline.generate my_task.yaml --objective memory -o solved
 
 exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad option or file, 3 the LM can't be used,
 130 interrupted (verified programs are kept)"""
 
 SYNTHESIS = OptionGroup(
-    "the default, and `--proposer search`: classical synthesis, which runs the task's functions and reference on data;"
+    "the default, and after an LM: classical synthesis, which runs the task's functions and reference on data;"
     " --max-minutes is processor time per task (default: 2)"
 )
 
@@ -69,10 +69,8 @@ class SearchConfig(Config):
         "N",
     )
     max_minutes: Positive | None = option(None, "of processor time per task (default: 2)", "X")
-    split: When = SYNTHESIS.option(
-        "late",
-        "when to split a task into sub-tasks, at intermediate values of its reference: `late`, after half of the"
-        " search's time or a minute, whichever is sooner; `first`, in place of the search; `never`",
+    no_split: bool = SYNTHESIS.option(
+        False, "search tasks as a whole only; else, in turns, also by parts: one value of the reference after the other"
     )
 
 
@@ -104,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = generated.output_files(tasks, options.output, options.format, language, force=options.force)
     limits, searching = SearchConfig.of(given), None
     if proposer in (ALL, SEARCH):
-        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates or CANDIDATES, limits.split)
+        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates or CANDIDATES, not limits.no_split)
     generation = Generation(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
     texts = texts_of(options.task) if language is None else {}
     result = generated.generate(generation, proposer, files, texts, doubts)
@@ -121,16 +119,18 @@ def _parser() -> Parser:
     proposer = parser.arguments["proposer"]
     proposer.choices, proposer.type = (*PROPOSERS, SEARCH, ALL), None
     proposer.help = (
-        "`all`, the LM, then `search` (the"
-        f" default without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`,"
-        " classical synthesis without an LM: see below"
+        f"`{SEARCH}`, classical synthesis without an LM, see below: the default without an option of LMs; `{ALL}`, an"
+        f" LM, then `{SEARCH}`: the default with one, but for --program;"
+        f" {str(proposer.help).replace(' (default: predict)', '')}"
     )
     return parser
 
 
 def _proposer(given: dict[str, Any]) -> str:
-    """The proposer given, or the default: all without a program, and the program's own with one."""
-    return str(given.get("proposer", PROPOSERS[0] if "program" in given else ALL))
+    """The proposer given, or the default: a program's own; the LM and a search with an option of LMs; or a search."""
+    of_lms = ProgramConfig.model_fields.keys() - ClusterConfig.model_fields.keys() - SearchConfig.model_fields.keys()
+    otherwise = ALL if given.keys() & of_lms else SEARCH
+    return str(given.get("proposer", PROPOSERS[0] if "program" in given else otherwise))
 
 
 def _check_options(given: dict[str, Any], proposer: str) -> None:
@@ -146,8 +146,8 @@ def _check_options(given: dict[str, Any], proposer: str) -> None:
         raise UsageError(f"--program: name a compiled program, or `{NO_PROGRAM}` (--help shows the options)")
     if "max_candidates" in given:
         raise UsageError("--max-candidates: only a search counts candidates; omit the option")
-    if "split" in given:
-        raise UsageError("--split: only a search splits tasks; omit the option")
+    if "no_split" in given:
+        raise UsageError("--no-split: only a search splits tasks; omit the option")
 
 
 def _require_offers(options: GenerateOptions, proposer: str, language: str | None) -> None:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.base.errors import Exit, print_message, require, start
+from pipeline.base.errors import Exit, UsageError, print_message, require, start
 from pipeline.base.files import new_file, write_text
 from pipeline.base.settings import Config, option
 from pipeline.base.text import counted
@@ -29,7 +29,12 @@ NAME = "pipeline.task"
 class TaskOptions(Config):
     """The module, and where its task goes."""
 
-    module: str = option(..., "a file of Python code and a function in it", "MODULE.py:NAME", positional=True)
+    module: str = option(
+        ...,
+        "a file of Python code and a function in it, or a task file with `fns: auto`",
+        "MODULE.py:NAME",
+        positional=True,
+    )
     output: str | None = output_option("where to write the task (default: stdout)", "FILE", new_file)
 
 
@@ -42,15 +47,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     require("torch", "sympy")
 
-    from pipeline.modules.importing import import_module
+    from pipeline.modules.importing import complete, import_module
+    from step_runtime.base.errors import TaskError
 
-    found = import_module(options.module)
+    try:
+        found = import_module(options.module) if ".py:" in options.module else complete(Path(options.module))
+    except TaskError as error:
+        raise UsageError(str(error)) from None
     if options.output is None:
         sys.stdout.write(found.text)
     else:
         write_text(Path(options.output), found.text)
     shared = counted(len(found.task.fns) - len(found.derived), "function")
-    print_message(NAME, f"{shared} of the catalogue; differs from the module by {found.difference:.0e} at most")
+    differs = f"; differs from the module by {found.difference:.0e} at most" if found.difference is not None else ""
+    print_message(NAME, f"{shared} of the catalogue{differs}")
     if found.derived:
         print_message(NAME, f"derived from operators, as the catalogue lacks them: {', '.join(found.derived)}")
     if found.missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +15,7 @@ from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import sample_until_solved
 from pipeline.actions.solutions import Found, Solution, Solutions
-from pipeline.base.choices import SEARCH, Objective, ProposerKind, When, is_embedded
+from pipeline.base.choices import SEARCH, Objective, ProposerKind, is_embedded
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
 from pipeline.base.text import counted
@@ -25,7 +26,7 @@ from pipeline.running.plan import Plan, budget, trusted
 from pipeline.splitting.split_search import SplitOutcome, split_all
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
-from pipeline.synthesis.search_budget import SEVERAL
+from pipeline.synthesis.search_budget import LIMITS, SEVERAL
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
@@ -37,10 +38,12 @@ CANDIDATES = 1_000_000
 """Streams that searches compute for one task, unless another limit is given."""
 LM_SHARE = 0.25
 """The most of a task's time for the LM, where a search follows."""
-WHOLE_SECONDS = 60.0
-"""How long a task is searched as a whole, at most, before it is split."""
-CLEAN_SECONDS = 20.0
-"""How long a task is searched for a program without findings, at most, where the one found has some."""
+TURNS = ((5_000, 1 / 6), (50_000, 1 / 3), (sys.maxsize, 1 / 2))
+"""A search of the whole and one by parts take turns: candidates of each, and the share of a task's time for both."""
+MEETINGS = 2
+"""Ways for operands to meet, by type, that a search looks at, for each candidate."""
+CLEAN = (50_000, 20.0)
+"""Candidates and seconds for a program without findings, where the one found has some."""
 UNSTRESSED = Diagnostic(
     stage="stress",
     code="stress-run",
@@ -73,11 +76,11 @@ class Solver:
 
 @dataclass(frozen=True)
 class Searching:
-    """The limits of a search for one task, in minutes of processor time and candidates, and when it is split."""
+    """The limits of a search for one task, in minutes of processor time and candidates, and whether it is split."""
 
     minutes: float
     candidates: int
-    split: When
+    split: bool
 
 
 @dataclass
@@ -159,18 +162,27 @@ class Generation:
         def is_open(result: Result) -> bool:
             return result.solution is None
 
+        def is_exhausted(outcome: SearchOutcome | SplitOutcome | None) -> bool:
+            return outcome is not None and outcome.reason == "exhausted"
+
         if plan is not None:
             yield Solver(is_open, partial(self._sample, plan, solutions, workers))
         if self.searching is None:
             return
-        left, cheaper = self.searching.minutes * (60 if plan is None else 60 * (1 - LM_SHARE)), solutions.figure
-        whole = {"first": 0.0, "never": left, "late": min(WHOLE_SECONDS, left / 2)}[self.searching.split]
-        if whole:
-            takes = (lambda result: True) if cheaper else is_open
-            yield Solver(takes, partial(self._search, self._budget(whole), workers))
-        if self.searching.split != "never":
-            yield Solver(is_open, partial(self._split, self._budget(left - whole), workers))
-        strictly = partial(self._search, self._budget(min(CLEAN_SECONDS, left)), workers, stress=True)
+        left = self.searching.minutes * (60 if plan is None else 60 * (1 - LM_SHARE))
+        splits, cheaper = self.searching.split, solutions.figure
+        for most, share in TURNS if splits and not cheaper else ((sys.maxsize, 1.0),):
+            limits = self._budget(most, share * left / (1 + splits))
+            yield Solver(
+                lambda result: bool(cheaper) or (is_open(result) and not is_exhausted(result.search)),
+                partial(self._search, limits, workers),
+            )
+            if splits:
+                yield Solver(
+                    lambda result: is_open(result) and not is_exhausted(result.split),
+                    partial(self._split, limits, workers),
+                )
+        strictly = partial(self._search, self._budget(CLEAN[0], min(CLEAN[1], left)), workers, stress=True)
         yield Solver(lambda result: result.solution is not None and bool(result.solution.findings), strictly)
 
     def _announce(self, plan: Plan | None) -> None:
@@ -192,7 +204,10 @@ class Generation:
         self.proposer = None if is_embedded(self.asked) else config.proposer
         sampling = Sampling(config.samples, config.temperatures, plan.threads(workers), config.seed)
         if self.searching is not None:
-            minutes = LM_SHARE * self.searching.minutes * math.ceil(len(tasks) / workers.count)
+            # Answers are its limit; the clock is the last one, as a busy machine must not decide what is found.
+            minutes = (
+                SearchBudget(60 * LM_SHARE * self.searching.minutes).clock / 60 * math.ceil(len(tasks) / workers.count)
+            )
             config = config.model_copy(update={"max_minutes": minutes})
         fit = plan.fitted(tasks)
         if fit.note:
@@ -227,6 +242,8 @@ class Generation:
                 yield task, self._answered(self.results[task.name], next(filter(is_clean, right), right[0]))
         if answers.stopped == "failed" or (answers.stopped == "budget" and self.searching is None):
             self.stopped, self.message = answers.stopped, answers.message
+        elif answers.stopped:
+            print_message(self.name, answers.message)
 
     def _answered(self, result: Result, right: Attempt) -> Found:
         how = f"answer {result.attempts.index(right) + 1}, temperature {right.temperature}"
@@ -238,22 +255,28 @@ class Generation:
         """Searches for programs; with `stress`, for such as pass on stress inputs, too."""
         given = [task.model_copy(update={"stress": True}) for task in tasks if not task.stress] if stress else tasks
         by_name = {task.name: task for task in tasks}
-        for done, (task, outcome) in enumerate(search_all(given, limits, workers), start=1):
+        for task, outcome in search_all(given, limits, workers):
             if not stress:
                 self.results[task.name].search = outcome
-                print_message(self.name, f"{done} of {counted(len(given), 'task')} searched")
+                self._tell(task, "search", outcome)
             for text in outcome.programs:
                 yield by_name[task.name], Found(text, SEARCH, counted(outcome.candidates, "candidate"))
 
     def _split(self, limits: SearchBudget, workers: Workers, tasks: Sequence[Any]) -> Iterator[tuple[Any, Found]]:
-        print_message(self.name, f"splitting: {counted(len(tasks), 'task')}, up to {limits.seconds:.0f} s each")
         for task, outcome in split_all(tasks, limits, workers):
             self.results[task.name].split = outcome
-            print_message(self.name, f"{task.name}: {outcome.headline}")
+            self._tell(task, "splitting", outcome)
             if outcome.impl is not None:
                 yield task, Found(outcome.impl, "split", outcome.detail)
 
-    def _budget(self, seconds: float) -> SearchBudget:
+    def _tell(self, task: Any, name: str, outcome: SearchOutcome | SplitOutcome) -> None:
+        """Says what a search spent, and what ended it."""
+        effort = f"{counted(outcome.candidates, 'candidate')}, {outcome.processor:.1f} s of processor time"
+        end = "verified" if outcome.impl is not None else LIMITS[outcome.reason or "exhausted"]
+        print_message(self.name, f"{task.name}: {name}, {effort}: {end}")
+
+    def _budget(self, candidates: int, seconds: float) -> SearchBudget:
         assert self.searching is not None
         several = SEVERAL if self.objective != "correctness" else 1
-        return SearchBudget(seconds, self.searching.candidates, programs=several)
+        most = min(candidates, self.searching.candidates)
+        return SearchBudget(seconds, most, programs=several, meetings=MEETINGS * most)

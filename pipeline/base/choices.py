@@ -12,8 +12,6 @@ Figure = Literal["memory", "traffic", "operations", "time", "queue"]
 """The figures of a program's cost, as `step_runtime.base.units.Figure`, which takes longer to import."""
 Objective = Literal["correctness", "memory", "time", "traffic", "operations"]
 """What a run prefers among right answers; by `correctness` alone, the shortest."""
-When = Literal["late", "first", "never"]
-"""When a task is split: after a search of the whole, instead of one, or never."""
 
 ORIGINAL = "original"
 """The sizes that a task names, in place of sizes."""

@@ -9,10 +9,13 @@ is an input with the generator of its data.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import math
 import re
 import runpy
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +31,10 @@ from torch.utils import _pytree as pytree
 
 from pipeline.base.errors import UsageError
 from pipeline.modules.decompositions import TABLE
+from step_runtime.base.syntax import parse_python
 from step_runtime.tasks.generators import expression
+from step_runtime.tasks.reader import line_of_snippet, task_text
+from step_runtime.tasks.task import Task
 
 Builder = Callable[..., Any]
 _OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<")
@@ -90,6 +96,29 @@ def find_builder(target: str) -> Builder:
     except Exception as error:
         raise UsageError(f"{_line(error, path)}: {type(error).__name__}: {error}") from error
     return found
+
+
+def reference_of(task: Task, path: Path, sizes: Mapping[str, int]) -> Builder:
+    """A task's own reference as a function of its inputs, whose code has the lines of the task file."""
+    body, names = list[ast.stmt](), list[str]()
+    for place, output in enumerate(task.outputs):
+        for part, code in enumerate(output.data_transform):
+            tree = parse_python(textwrap.dedent(code))
+            ast.increment_lineno(tree, line_of_snippet(task_text(path), f"outputs[{place}].data_transform[{part}]"))
+            *before, last = tree.body
+            assert isinstance(last, ast.Expr | ast.Assign) and last.value is not None
+            names.append(f"result_{len(names)}")
+            body += [*before, ast.copy_location(ast.Assign([ast.Name(names[-1], ast.Store())], last.value), last)]
+    code = compile(ast.fix_missing_locations(ast.Module(body, [])), str(path), "exec")
+
+    def reference(*tensors: Tensor) -> Any:
+        scope = {"torch": torch, "math": math, **{f"{dim}_value": size for dim, size in sizes.items()}}
+        scope["input_data"] = dict(zip((spec.name for spec in task.inputs), tensors, strict=True))
+        exec(task.global_ or "", scope)
+        exec(code, scope)
+        return tuple(scope[name] for name in names)
+
+    return reference
 
 
 def sizes_of(build: Builder, name: str) -> list[dict[str, int]]:

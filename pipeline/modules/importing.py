@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.fx import Node
 from torch.overrides import TorchFunctionMode
@@ -17,17 +19,19 @@ from torch.utils import _pytree as pytree
 
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
-from pipeline.modules.builder import Builder, Built, built, check_same, find_builder, sizes_of
+from pipeline.modules.builder import Builder, Built, built, check_same, find_builder, reference_of, sizes_of
 from pipeline.modules.reference import Reference
 from pipeline.modules.rows import Functions, Value
 from pipeline.modules.symbols import Symbols, apart
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.includes import catalogue, read_source
-from step_runtime.tasks.reader import task_in
+from step_runtime.tasks.reader import task_in, task_name, task_text
 from step_runtime.tasks.task import Task
 from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.loading import load_task as load_file
 
-CATALOGUE = DATA / "rows.fns.yaml"
+_NAME = "rows"
+CATALOGUE = DATA / f"{_NAME}.fns.yaml"
 TOLERANCE = 1e-6
 """The most by which a reference may differ from its module, relative to the largest number where that is above 1."""
 _PATTERNS = (
@@ -46,26 +50,124 @@ class Imported:
         task: The same, read.
         derived: Names of functions that the catalogue lacks, and that were derived from operators.
         missing: Names of lines for which there is no function.
-        difference: The most by which the reference differs from the module; see `TOLERANCE`.
+        difference: The most by which the reference differs from the module; see `TOLERANCE`; None for a task file.
     """
 
     text: str
     task: Task
     derived: tuple[str, ...]
     missing: tuple[str, ...]
-    difference: float
+    difference: float | None
+
+
+def load_task(source: str | Path | nn.Module | Builder, inputs: Builder | None = None, name: str | None = None) -> Task:
+    """A task from a file or from a PyTorch module, ready for `verify`, `generate` and programs.
+
+    Args:
+        source: A task file's path; or a builder, a function of dims that returns a module with its inputs, as
+            `python -m pipeline.task` takes it, or `FILE.py:NAME` of one, whose file is run. With `inputs`, an
+            `nn.Module`, or a function of tensors.
+        inputs: A function of dims that returns what the module is called with, such as
+            `lambda B=(2, 4), N=(3, 5): torch.randn(B, N, 768)`: its defaults are two sizes or more for each dim.
+        name: The task's name; by default that of the file or the function.
+
+    Raises:
+        TaskError: The file is no valid task, or its code fails.
+        UsageError: torch.export can't follow the module, or an operator or a number of it has no place in a task; the
+            message names the module's line.
+
+    The module's weights are streams of one element, shaped as they are and with random data, so that a program is right
+    for all weights; functions are instances of the catalogue, or derived where it lacks one.
+    """
+    if inputs is not None:
+        task = import_module(_called_with(source, inputs)).task
+    elif callable(source) or ".py:" in str(source):
+        task = import_module(source if callable(source) else str(source)).task
+    else:
+        task = complete(Path(source)).task if is_open(Path(source)) else load_file(Path(source))
+    return task.named(name) if name else task
+
+
+def _called_with(module: Any, inputs: Builder) -> Builder:
+    """A builder of a module that is there already."""
+
+    @wraps(inputs)
+    def build(**sizes: int) -> Any:
+        given = inputs(**sizes)
+        return (module, *given) if isinstance(given, tuple) else (module, given)
+
+    return build
 
 
 def import_module(target: str | Builder) -> Imported:
     """The task of a module that a builder returns: a function, or `FILE.py:NAME`, whose file is run.
 
     Raises:
-        UsageError: torch.export can't follow the module, or an operator or a number of it has no place in a task; the
-            message names the module's line.
+        UsageError: As `load_task`.
     """
     build = find_builder(target) if isinstance(target, str) else target
     name = target if isinstance(target, str) else getattr(target, "__name__", "module")
     own = sizes_of(build, name)
+    reference, streams, results, every = _exported(build, own, name)
+    sets = [sizes for _, sizes in every] if _are_alike(reference, len(own)) else own
+    text = _text(reference, results, sets, name)
+    task = task_in(read_source(text, name, Path()), name.rpartition(":")[2])
+    difference = max(_difference(task, streams, *each) for each in every)
+    if difference > TOLERANCE:
+        raise UsageError(f"{name}: the reference differs from the module by {difference:.1e}: give each dim more sizes")
+    functions = reference.functions
+    return Imported(text, task, functions.derived, tuple(sorted(functions.missing)), difference)
+
+
+def _are_alike(reference: Reference, count: int) -> bool:
+    """Whether dims of the reference that differ are equal at so many sets of sizes, such as 2*G and K."""
+    names: dict[tuple[int, ...], str] = {}
+    for value in reference.values.values():
+        for axis, dim in enumerate(value.shape):
+            sizes = tuple(tensor.shape[axis] for tensor in value.tensors[:count])
+            if names.setdefault(sizes, dim) != dim:
+                return True
+    return False
+
+
+_AUTO = re.compile(r"^fns: auto *$", re.MULTILINE)
+
+
+def is_open(path: Path) -> bool:
+    """Whether a task file leaves its functions to `complete`."""
+    return _AUTO.search(task_text(path)) is not None
+
+
+def complete(path: Path) -> Imported:
+    """A task file whose `fns: auto` is replaced by the functions that its reference needs, as if it were a module.
+
+    Raises:
+        TaskError: It is no valid task otherwise.
+        UsageError: As `load_task`; the message names the line of the task file.
+    """
+    text, name = task_text(path), task_name(path)
+    text = text if re.search("^fns_from:", text, re.MULTILINE) else f"fns_from: {_NAME}\n{text}"
+    bare = task_in(read_source(_AUTO.sub("fns: []", text), str(path), path.parent), name)
+    if bare.parameters:
+        raise UsageError(f"{path}: `fns: auto` reads no parameters: make them inputs, as functions take them")
+    sets = [{dim: sizes[dim] for dim in bare.symbols() if dim in bare.used_symbols} for sizes in bare.size_sets()]
+
+    def build(**sizes: int) -> Any:
+        return reference_of(bare, path, sizes), *(
+            part for part, *_ in TaskInstance(bare, sizes).sample_inputs(0).values()
+        )
+
+    reference, *_ = _exported(build, sets, str(path))
+    filled = _AUTO.sub(lambda _: yaml_format.dump({"fns": reference.functions.fns}).rstrip(), text)
+    task = task_in(read_source(filled, str(path), path.parent), name)
+    functions = reference.functions
+    return Imported(filled, task, functions.derived, tuple(sorted(functions.missing)), None)
+
+
+def _exported(
+    build: Builder, own: Sequence[Mapping[str, int]], name: str
+) -> tuple[Reference, Mapping[str | int, str], list[Value], list[tuple[Built, Mapping[str, int]]]]:
+    """The reference of what a builder returns, its streams and results, and what was built at each set of sizes."""
     sets, modules = [*own, apart(own)], [built(build, sizes, name) for sizes in own]
     programs = [each.exported(name) for each in modules]
     with suppress(UsageError):  # the module need not be for other sizes
@@ -78,13 +180,8 @@ def import_module(target: str | Builder) -> Imported:
     streams = _bind(reference, modules, programs)
     reference.walk(graphs)
     results = [reference.whole(reference.values[each]) for each in graphs[0][-1].args[0] if isinstance(each, Node)]
-    text = _text(reference, results, own, name)
-    task = task_in(read_source(text, name, Path()), name.rpartition(":")[2])
-    difference = max(_difference(task, streams, *each) for each in zip(modules, sets, strict=True))
-    if difference > TOLERANCE:
-        raise UsageError(f"{name}: the reference differs from the module by {difference:.1e}: give each dim more sizes")
-    functions = reference.functions
-    return Imported(text, task, functions.derived, tuple(sorted(functions.missing)), difference)
+    reference.settle(results)
+    return reference, streams, results, [*zip(modules, sets, strict=True)]
 
 
 def _bind(reference: Reference, modules: Sequence[Built], programs: Sequence[Any]) -> Mapping[str | int, str]:
@@ -152,7 +249,7 @@ def _text(reference: Reference, results: Sequence[Value], sets: Sequence[Mapping
     snippets = [*reference.snippets(results)]
     content = {
         "inputs": reference.inputs,
-        "fns_from": CATALOGUE.name.partition(".")[0],
+        "fns_from": _NAME,
         "fns": reference.functions.fns,
         "outputs": [
             {"name": f"S{number}", "dtype": "fp32", "dims": value.dims, "data_transform": [snippet]}

@@ -279,14 +279,18 @@ class Reference:
             texts.append(f"{argument.name}={written(every)}" if keyed else written(every))
         return _call_of(name, node, texts), operands
 
-    def snippets(self, results: Sequence[Value]) -> Iterator[str]:
-        """The code of each output: the lines that it needs and no earlier one has; what no output needs is left out."""
+    def settle(self, results: Sequence[Value]) -> None:
+        """Leaves out what no output needs."""
         needed = {value.code for value in results}
         for name, (_, reads) in reversed(self._lines.items()):
             needed |= reads if name in needed else set()
         self.functions.keep(needed)
         self.inputs = [each for each in self.inputs if each["name"] in needed]
-        left = [name for name in self._lines if name in needed]
+        self._lines = {name: line for name, line in self._lines.items() if name in needed}
+
+    def snippets(self, results: Sequence[Value]) -> Iterator[str]:
+        """The code of each output: the lines that no earlier one has."""
+        left = [*self._lines]
         for value in results:
             count = left.index(value.code) + 1 if value.code in left else 0
             lines, left = left[:count], left[count:]

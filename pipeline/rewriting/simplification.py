@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pipeline.rewriting.readable_text import readable_text
-from pipeline.synthesis.coercions import find_coercions
+from pipeline.synthesis.type_space import find_coercions
 from step_runtime.base.types import StreamType
 from step_runtime.language.canonical import describe
 from step_runtime.language.parser import parse

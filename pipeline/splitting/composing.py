@@ -13,9 +13,9 @@ from torch import Tensor
 
 from pipeline.splitting.cuts import ONE, Axes, ReferenceCuts, canonical_axes, permutation, statements_of
 from pipeline.splitting.subtasks import typed
-from pipeline.synthesis.coercions import find_coercions
-from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.parallel_search import SearchPool
+from pipeline.synthesis.rules import ProgramBuilder, tidy
+from pipeline.synthesis.type_space import find_coercions
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.pool import WorkerLost
 from step_runtime.base.errors import STAGES, RuleError, StepError

@@ -296,7 +296,7 @@ class _Finder:
                 continue
             own = layout(element)
             trailing = tuple(dims[len(rest) :]) == own
-            key = (isinstance(element, Multihot), made and taken, bool(own), trailing, made, len(own))
+            key = (isinstance(element, Multihot), trailing, made and taken, bool(own), made, len(own))
             yield key, StreamType(element, tuple(reversed(rest)) or (ONE,))
 
 

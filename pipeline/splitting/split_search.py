@@ -21,7 +21,7 @@ from pipeline.splitting.composing import Composition, JointError, compose, compo
 from pipeline.splitting.cuts import ReferenceCuts, find_cuts
 from pipeline.splitting.subtasks import Offered, SubtaskWriter, parameters_read, typed
 from pipeline.synthesis.parallel_search import SearchPool, search_pool
-from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
+from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome, why
 from pipeline.verification import judge
 from pipeline.verification.pool import WorkerLost, Workers
 from step_runtime.base.errors import TaskError
@@ -62,7 +62,8 @@ class SplitOutcome:
         impl: A program that passed the verifier, or None.
         parts: The solved sub-tasks that the program is composed of, in their order; without a program, all solved ones.
         attempts: Every sub-task that was tried, in their order.
-        reason: Why there is no program, in words.
+        reason: What ended the search without a program.
+        error: Why the reference can't be split.
         unsolved: The outputs that no sub-task made.
         obstacle: The first value that was needed and not made, its code, and values on its way that are no cuts.
         reached: The last value that was made, and a program for it alone, of inputs; None if there is none.
@@ -72,7 +73,8 @@ class SplitOutcome:
     impl: str | None = None
     parts: tuple[SolvedTask, ...] = ()
     attempts: list[SubtaskAttempt] = field(default_factory=list)
-    reason: str = ""
+    reason: Reason | None = None
+    error: str | None = None
     unsolved: tuple[str, ...] = ()
     obstacle: str = ""
     reached: tuple[str, str] | None = None
@@ -100,14 +102,15 @@ class SplitOutcome:
         unsolved = f"; no program makes {', '.join(self.unsolved)}" if self.unsolved else ""
         unsolved += f"; first of all not {self.obstacle}" if self.obstacle else ""
         return (
-            f"no program composed in {effort}, {self.processor:.1f} s of processor time: {self.reason}{left}{unsolved}"
+            f"no program composed in {effort}, {self.processor:.1f} s of processor time:"
+            f" {why(self.reason or 'exhausted', self.error)}{left}{unsolved}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it: the sub-tasks that were tried, in order, and which the program is composed of."""
         return {
             "passed": self.impl is not None,
-            "reason": self.reason or None,
+            "reason": self.reason,
             "seconds": round(self.seconds, 3),
             "processor": round(self.processor, 3),
             "candidates": self.candidates,
@@ -212,7 +215,7 @@ class SplitSearch:
             found: ReferenceCuts = self._pool.run(find_cuts, self._task).result()
         except (WorkerLost, SyntaxError, RecursionError) as error:
             unsolved = tuple(spec.name for spec in self._task.outputs)
-            return SplitOutcome(reason=f"its reference can't be split: {error}", unsolved=unsolved)
+            return SplitOutcome(reason="exhausted", error=f"its reference can't be split: {error}", unsolved=unsolved)
         self._found, self._writer = found, SubtaskWriter(self._task, found)
         self._outcome.slow = found.slow
         turn = 0
@@ -220,24 +223,24 @@ class SplitSearch:
             # What is solved gives the nearest rounds something new to start from.
             turn = 0 if self._round(_ROUNDS[turn]) else turn + 1
             if self._complete and self._compose():
-                return self._end("")
-        return self._end(self._over or "every sub-task within reach was tried")
+                return self._end(None)
+        return self._end(self._over or "exhausted")
 
     @property
-    def _over(self) -> str:
-        """The limit that is reached; empty for none."""
+    def _over(self) -> Reason | None:
+        """The limit that is reached."""
         if self._left < 1:
-            return "candidate limit reached"
+            return "candidates"
         if self._outcome.processor > self._budget.seconds:
-            return "time limit reached"
-        return "time limit by the clock reached" if time.monotonic() > self._clock else ""
+            return "time"
+        return "clock" if time.monotonic() > self._clock else None
 
     @property
     def _left(self) -> int:
         """The candidates that are left."""
         return self._budget.candidates - self._outcome.candidates
 
-    def _end(self, reason: str) -> SplitOutcome:
+    def _end(self, reason: Reason | None) -> SplitOutcome:
         outcome = self._outcome
         outcome.reason, outcome.seconds = reason, time.monotonic() - self._start
         if outcome.impl is None:

@@ -16,7 +16,7 @@ from typing import Literal
 from pipeline.splitting.cuts import ONE, Axes, Cut, ReferenceCuts, canonical_axes, permutation, statements_of
 from pipeline.splitting.operators import Executed, implied, may_serve, suits
 from pipeline.splitting.statements import Place, Slice, Statement, slice_to, written
-from pipeline.synthesis.coercions import factors
+from pipeline.synthesis.type_space import factors
 from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import Dim, format_dim
 from step_runtime.base.syntax import parse_python

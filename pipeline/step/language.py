@@ -145,8 +145,8 @@ class Step(Language):
 
 @lru_cache(maxsize=64)
 def _lines(task: Task) -> NextLines:
-    from pipeline.synthesis.fingerprints import commutes
     from pipeline.synthesis.next_lines import NextLines
+    from pipeline.synthesis.precedents import commutes
 
     return NextLines(static_scope(task), [spec.func_name for spec in task.fns if commutes(spec.apply)])
 

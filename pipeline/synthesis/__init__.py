@@ -2,18 +2,15 @@
 
     outcome = synthesize(load_task("task.yaml"), SearchBudget(seconds=60))
 
-    type_space            the types that streams may have, and coercion paths between them
-    operand_shapes        where streams of given types can meet
-    rules, rulebook       which functions apply to which types, and those within reach of a round
-    batch_execution       runs rules on blocks of streams (value_blocks), within the budget (search_budget)
-    bottom_up             makes streams from the inputs
+    type_space            the types that streams may have, paths between them, and where streams can meet
+    rules                 which functions apply to which types, those within reach, and how programs are written
+    bottom_up             makes streams from the inputs, in blocks (value_blocks), within the budget (search_budget)
     top_down              finds the values that would do, from the outputs
-    observation           inputs, outputs and landmarks on data; reference_values records what the reference computes
-    next_lines            the legal next lines of a program by types; reachability looks ahead
-    search_round          one round, until landmarks are reached; the program where both sides meet
-    phases                what rounds leave out at first, widened step by step
-    bidirectional_search  the rounds, phase by phase
+    observation           inputs, outputs, and what the reference computes on its way, on data
+    bidirectional_search  rounds from both sides until landmarks are reached, and what they leave out at first
     parallel_search       searches for many tasks in processes that may be killed
+    next_lines            the legal next lines of a program by types; line_grammar, what solved tasks say about them
+    precedents, grammar   solved tasks as evidence; chart, what the embedded LM samples from
 
 Nothing is imported before it is used.
 """

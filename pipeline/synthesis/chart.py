@@ -16,16 +16,15 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import Block, StreamRef
-from pipeline.synthesis.fingerprints import fingerprints_of
+from pipeline.synthesis.bidirectional_search import DECLARED, INVENTED, SPARE, Meeting, SearchRound, Types
+from pipeline.synthesis.bottom_up import BatchExecutor, Block, StreamRef
 from pipeline.synthesis.grammar import Grammar
-from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.observation import Observation, least_instance
-from pipeline.synthesis.phases import DECLARED, INVENTED, SPARE, RoundLimits, Types
-from pipeline.synthesis.precedents import Maker, Profile, maker_of_input, nearest
+from pipeline.synthesis.precedents import Maker, Profile, fingerprints_of, maker_of_input, nearest
 from pipeline.synthesis.rules import (
+    ProgramBuilder,
     ProgramTerm,
+    RoundLimits,
     Rule,
     RuleTable,
     RuleTerm,
@@ -34,9 +33,9 @@ from pipeline.synthesis.rules import (
     Term,
     TermWriter,
     follow,
+    tidy,
 )
 from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
-from pipeline.synthesis.search_round import Meeting, SearchRound
 from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal
 from pipeline.synthesis.transplants import programs_of
 from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace

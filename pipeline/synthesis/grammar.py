@@ -12,8 +12,17 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from pipeline.synthesis.fingerprints import Fingerprint, similarity
-from pipeline.synthesis.precedents import Form, Maker, Precedent, Production, alike, branch_order, form_of
+from pipeline.synthesis.precedents import (
+    Fingerprint,
+    Form,
+    Maker,
+    Precedent,
+    Production,
+    alike,
+    branch_order,
+    form_of,
+    similarity,
+)
 from pipeline.synthesis.rules import COST, OrderedRouting, Rule
 from step_runtime.primitives import Accum, Map, Merge, Scan
 from step_runtime.tasks.scope import Scope

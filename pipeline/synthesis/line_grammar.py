@@ -17,10 +17,18 @@ from typing import NamedTuple
 
 import torch
 
-from pipeline.synthesis.fingerprints import commutes, fingerprints_of
 from pipeline.synthesis.grammar import Grammar
 from pipeline.synthesis.next_lines import NextLines
-from pipeline.synthesis.precedents import NotAPlan, Production, nearest, plan_of, productions_of, profile_of
+from pipeline.synthesis.precedents import (
+    NotAPlan,
+    Production,
+    commutes,
+    fingerprints_of,
+    nearest,
+    plan_of,
+    productions_of,
+    profile_of,
+)
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import SolvedTask, Task

@@ -19,11 +19,18 @@ from dataclasses import dataclass, field
 from itertools import count, islice, permutations, product
 from typing import NamedTuple
 
-from pipeline.synthesis.coercions import cut
-from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.phases import TYPES
-from pipeline.synthesis.rules import Consumer, OrderedRouting, Rule, RuleTable, follow, index_bits, without_placeholder
-from pipeline.synthesis.type_space import TypeId, TypeSpace
+from pipeline.synthesis.bidirectional_search import TYPES
+from pipeline.synthesis.rules import (
+    Consumer,
+    OrderedRouting,
+    ProgramBuilder,
+    Rule,
+    RuleTable,
+    follow,
+    index_bits,
+    without_placeholder,
+)
+from pipeline.synthesis.type_space import TypeId, TypeSpace, cut
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.language.parser import parse

@@ -1,31 +1,135 @@
-"""What one step of a search applies: a function, or a routing, to streams of given types.
+"""What a step of a search applies, a function or a routing, to streams of given types, and how it is written.
 
 A `Rule` is one function (Map, Accum, Scan) or one routing (Partition, a Map on each branch, Merge) on streams that
 inputs or other rules give; each operand is coerced by its path. Rules do not depend on values; the search decides what
 to apply them to. Redundant rules are omitted: a function on each element gives the same whether its elements are
-repeated, or a placeholder is put around them, before or after it.
+repeated, or a placeholder is put around them, before or after it. A `Rulebook` has the rules within reach of a round.
+
+A program is written from rules so that equal nodes are one, dead ones are dropped, and Copies are inserted.
 """
 
 from __future__ import annotations
 
+import heapq
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from torch import Tensor
 
-from pipeline.synthesis.coercions import cut
-from pipeline.synthesis.lowering import Backend, ProgramBuilder, route, zipped
-from pipeline.synthesis.operand_shapes import OperandShapes, PartId, Shape
-from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
+from pipeline.synthesis.type_space import (
+    ONE,
+    CoercionPath,
+    OperandShapes,
+    PartId,
+    Shape,
+    TypeId,
+    TypeSpace,
+    cut,
+    joined,
+)
 from pipeline.synthesis.value_blocks import SeenValues
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of
-from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
+from step_runtime.primitives import (
+    Accum,
+    Flatten,
+    Map,
+    Merge,
+    Partition,
+    Primitive,
+    Rules,
+    Scan,
+    Zip,
+)
 from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.tasks.scope import Scope
+from step_runtime.verification.check import insert_copies
+
+S = TypeVar("S")
+
+
+class Backend(Protocol[S]):
+    """The target of lowering: nodes of a program, types, or a run on data."""
+
+    def add(self, op: Primitive, *inputs: S) -> tuple[S, ...]:
+        """The results of a primitive on streams."""
+
+
+class ProgramBuilder:
+    """A program under construction: equal nodes are made once."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._inputs = tuple(scope.inputs)
+        self._rules = Rules(scope.sizes)
+        self._nodes: list[Node] = []
+        self._known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
+        self.types: list[StreamType] = list(scope.inputs.values())
+
+    def fork(self) -> ProgramBuilder:
+        """Another builder with the same nodes, which grows on its own."""
+        other = copy(self)
+        other._nodes, other._known, other.types = [*self._nodes], {**self._known}, [*self.types]
+        return other
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes in the order in which they were made."""
+        return self._nodes
+
+    def add(self, op: Primitive, *inputs: StreamId) -> tuple[StreamId, ...]:
+        """The results of a primitive on streams."""
+        outputs = self._known.get((op, inputs))
+        if outputs is None:
+            made = op.infer([self.types[stream] for stream in inputs], self._rules)
+            outputs = self._known[op, inputs] = tuple(range(len(self.types), len(self.types) + len(made)))
+            self.types.extend(made)
+            self._nodes.append(Node(op, inputs, outputs))
+        return outputs
+
+    def program(self, results: tuple[StreamId, ...]) -> Program:
+        """The program with these results; Copies are not yet in it."""
+        return Program(self._inputs, tuple(self._nodes), results)
+
+
+def zipped(backend: Backend[S], parts: Sequence[S]) -> S:
+    """The streams as one, zipped from left to right."""
+    stream = parts[0]
+    for other in parts[1:]:
+        stream = backend.add(Zip(), stream, other)[0]
+    return stream
+
+
+def route(backend: Backend[S], branches: Sequence[Fn | None], merge: Fn, parts: Sequence[S]) -> S:
+    """The result of a routing; `branches` are in the order of the bits, the last of `parts` is its index."""
+    *data, index = parts
+    pieces = backend.add(Partition(len(branches)), zipped(backend, data), index)
+    results = [
+        piece if fn is None else backend.add(Map(fn), piece)[0] for piece, fn in zip(pieces, branches, strict=True)
+    ]
+    return backend.add(Merge(merge), *results, index)[0]
+
+
+def tidy(program: Program) -> Program:
+    """The program without dead nodes, with renumbered streams and the Copies that the affine rule requires."""
+    live = set(map(id, program.live_nodes()))
+    number = {i: i for i in range(len(program.inputs))}
+    nodes = []
+    for node in program.nodes:
+        if id(node) not in live:
+            continue
+        first = len(number)
+        number |= {old: first + place for place, old in enumerate(node.outputs)}
+        inputs = tuple(number[stream] for stream in node.inputs)
+        nodes.append(Node(node.op, inputs, tuple(number[stream] for stream in node.outputs)))
+    results = tuple(number[stream] for stream in program.results)
+    return insert_copies(replace(program, nodes=tuple(nodes), results=results))
+
 
 COST = 2
 """The cost of a function or a routing, in units of a choice of path."""
@@ -33,8 +137,6 @@ _MOST_BITS = 4
 """Of an index that routes: 16 branches."""
 _MOST_ORDERS = 120
 """The most orders of branches tried for one routing."""
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -395,3 +497,156 @@ def functions_of(term: Term) -> set[Fn]:
             found.add(each.rule.fn)
             open_ += each.operands
     return found
+
+
+_MOST_TYPES = 200
+"""Types of streams, those of the least cost."""
+_MOST_RULES = 30_000
+"""Rules of one round, the cheapest first."""
+_AGAIN = 2
+"""What a rule costs more if its function has served already."""
+"""What a function costs more that a landmark was reached with."""
+
+
+@dataclass(frozen=True)
+class RoundLimits:
+    """How far a round goes from what it starts from.
+
+    Attributes:
+        cost: The most that a program may cost.
+        meetings: The most ways to choose operands by type that are looked at, the cheapest types first.
+        choices: Whether choices of structure cost, and functions that have served cost more; else only functions do.
+        free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
+        once: Whether no function is applied to what it has led to itself, from the seed streams on. Between one
+            landmark and the next few programs do that, and there are far fewer such streams.
+        together: The candidates of one rule on buckets of the same costs from which on they are left to the end:
+            a function of five operands would use up its share of the budget before those of few.
+    """
+
+    cost: int
+    meetings: int
+    choices: bool
+    free: bool = False
+    once: bool = True
+    together: int = sys.maxsize
+
+
+class Rulebook:
+    """The rules of a round.
+
+    `types` are those of seed streams and of what rules make, `into` the rules by the type of their result; `cheapest`
+    has the least cost of a stream of each type.
+
+    Args:
+        table: The rules of the space.
+        given: The least cost of the streams to start from, by type.
+        limits: How far the round goes.
+        served: The functions that made seed streams: a task mostly lists a function because a program needs it once.
+        check: Called often; it may raise, which ends the listing.
+    """
+
+    def __init__(
+        self,
+        table: RuleTable,
+        given: Mapping[TypeId, int],
+        limits: RoundLimits,
+        served: Iterable[Fn] = (),
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.space = table.space
+        self._table, self.limits, self._check = table, limits, check
+        self._served = frozenset(served if limits.choices else ())
+        self.cheapest: dict[TypeId, int] = dict(given)
+        self.rules: dict[Rule, None] = {}
+        self._left = limits.meetings
+        self._list()
+        self.types = list(self.cheapest)
+        self.into: dict[TypeId, list[Rule]] = {type_: [] for type_ in self.types}
+        for rule in self.rules:
+            self.into[rule.result].append(rule)
+
+    def cost(self, rule: Rule) -> int:
+        """What a rule costs in this round."""
+        return COST + (rule.choices + _AGAIN * (rule.fn in self._served) if self.limits.choices else 0)
+
+    def remaining(self, outputs: Iterable[TypeId], others: Iterable[TypeId] = ()) -> dict[TypeId, int]:
+        """For each type the least cost from there to some goal; types without a way there are absent.
+
+        Args:
+            outputs: Goals that a path may lead to.
+            others: Goals that only a stream of the very type reaches.
+        """
+        wanted = [self.space.types[goal] for goal in outputs]
+        left: dict[TypeId, int] = dict.fromkeys(others, 0)
+        for type_ in self.types:
+            paths = [path for goal in wanted if (path := self.space.path(type_, goal)) is not None]
+            if paths:
+                left.setdefault(type_, min(path.cost for path in paths))
+        # What a rule's result leads to passes to its operands: Dijkstra's algorithm, from the goals.
+        open_ = [(cost, type_) for type_, cost in left.items()]
+        heapq.heapify(open_)
+        while open_:
+            known, type_ = heapq.heappop(open_)
+            for rule in self.into.get(type_, ()) if known == left[type_] else ():
+                total = known + self.cost(rule) + sum(self.cheapest[path.source] for path in rule.operands)
+                for path in rule.operands:
+                    cost = total - self.cheapest[path.source]
+                    if cost < left.get(path.source, cost + 1):
+                        left[path.source] = cost
+                        heapq.heappush(open_, (cost, path.source))
+        return left
+
+    def _list(self) -> None:
+        """Lists rules in the order of what their operands cost together.
+
+        A rule costs something itself, so that all types that cost no more than some operands are known by then.
+        """
+        consumers = list(self._table.functions)
+        by_cost: dict[PartId, dict[int, list[TypeId]]] = {}
+        for total in range(self.limits.cost - COST + 1):
+            self._add_routings(consumers)
+            by_cost = {
+                part: self._serving(part) for part in dict.fromkeys(p for consumer in consumers for p in consumer.parts)
+            }
+            for consumer in consumers:
+                for sources in self._choices([by_cost[part] for part in consumer.parts], total):
+                    self._check()
+                    self._left -= 1
+                    if self._left < 0 or len(self.rules) > _MOST_RULES:
+                        return
+                    for rule in self._table.rules(consumer, sources):
+                        self._add(rule, total)
+
+    def _add(self, rule: Rule, total: int) -> None:
+        cost = total + self.cost(rule)
+        known = self.cheapest.get(rule.result)
+        if cost <= self.limits.cost and (known is not None or len(self.cheapest) < _MOST_TYPES):
+            self.rules[rule] = None
+            self.cheapest[rule.result] = cost if known is None else min(cost, known)
+
+    def _serving(self, part: PartId) -> dict[int, list[TypeId]]:
+        """The types that can be a part of what is taken, by their cost."""
+        found: dict[int, list[TypeId]] = {}
+        for type_, cost in self.cheapest.items():
+            if self._table.serves(type_, part):
+                found.setdefault(cost, []).append(type_)
+        return found
+
+    def _add_routings(self, consumers: list[Consumer]) -> None:
+        """A stream of indices lets whatever it may route be taken."""
+        known = {consumer.index for consumer in consumers}
+        for type_ in self.cheapest:
+            index = cut(self.space.types[type_].dtype)[0]
+            if index not in known and index_bits(index, self.space.scope.sizes):
+                known.add(index)
+                consumers += self._table.routings(index)
+
+    def _choices(self, options: list[dict[int, list[TypeId]]], total: int) -> Iterator[tuple[TypeId, ...]]:
+        """One type of each list, which cost so much together."""
+        first, *others = options
+        if not others:
+            yield from ((type_,) for type_ in first.get(total, ()))
+            return
+        for cost, types in first.items():
+            if cost <= total:
+                yield from ((type_, *rest) for type_ in types for rest in self._choices(others, total - cost))

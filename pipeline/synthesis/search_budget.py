@@ -8,21 +8,32 @@ from typing import Literal
 
 from pipeline.base.text import counted
 
-Reason = Literal["time", "clock", "candidates", "memory", "exhausted", "crashed", "killed", "internal"]
+Reason = Literal["time", "clock", "candidates", "meetings", "memory", "exhausted", "crashed", "killed", "internal"]
 
 SEVERAL = 8
 """Programs at which a search for several ends."""
 _PATIENCE = 6.0
 """By the clock, a search may take so many times its processor time, and a minute."""
-_WORDS: dict[Reason, str] = {
-    "time": "time limit reached; raise --max-minutes",
-    "clock": "time limit by the clock reached, as the machine was busy; raise --max-minutes",
-    "candidates": "candidate limit reached; raise --max-candidates",
-    "memory": "memory limit reached; smaller `sizes` in the task file leave room for more programs",
-    "exhausted": "everything within reach was tried without success; the task may lack a helper function",
+LIMITS: dict[Reason, str] = {
+    "time": "time limit reached",
+    "clock": "time limit by the clock reached, as the machine was busy",
+    "candidates": "candidate limit reached",
+    "meetings": "limit of the ways for operands to meet reached",
+    "memory": "memory limit reached",
+    "exhausted": "everything within reach was tried without success",
     "crashed": "the process crashed, in one of the task's functions or its reference",
-    "killed": "something else killed the process, such as a machine that is out of memory; run it again",
+    "killed": "something else killed the process, such as a machine that is out of memory",
     "internal": "an error of the search itself, a bug",
+}
+"""What ended a search without a program."""
+_ADVICE: dict[Reason, str] = {
+    "time": "raise --max-minutes",
+    "clock": "raise --max-minutes",
+    "candidates": "raise --max-candidates",
+    "meetings": "raise --max-candidates",
+    "memory": "smaller `sizes` in the task file leave room for more programs",
+    "exhausted": "the task may lack a helper function",
+    "killed": "run it again",
 }
 
 
@@ -86,6 +97,11 @@ class SearchOutcome:
     @property
     def headline(self) -> str:
         """Why nothing was found, in words."""
-        reason = _WORDS[self.reason or "exhausted"]
         effort = f"{counted(self.candidates, 'candidate')} in {self.processor:.1f} s of processor time"
-        return f"{effort}: {reason}" + (f": {self.error}" if self.error else "")
+        return f"{effort}: {why(self.reason or 'exhausted', self.error)}"
+
+
+def why(reason: Reason, error: str | None = None) -> str:
+    """What ended a search, and what to do about it."""
+    advice = f"; {_ADVICE[reason]}" if reason in _ADVICE else ""
+    return f"{LIMITS[reason]}{advice}" + (f": {error}" if error else "")

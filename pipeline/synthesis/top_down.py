@@ -2,16 +2,15 @@
 
 A subgoal is a type and a value with its context: the part of a program around it. Where a function works element by
 element, and all its operands but one are existing streams, the value of the missing one follows from the function's
-result: it is solved for, with the function as a black box, and checked. A coercion path is inverted by tracking where
-it puts each number; values that differ where it repeats one cannot be its result, which rules out most contexts at
-once. Bottom-up and top-down meet where a stream has a subgoal's type and value.
+result: it is solved for, as if the function were affine or a quotient, and checked. A coercion path is inverted by
+tracking where it puts each number; values that differ where it repeats one cannot be its result, which rules out most
+contexts at once. Bottom-up and top-down meet where a stream has a subgoal's type and value.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -21,20 +20,11 @@ import numpy
 import torch
 from torch import Tensor
 
-from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import Bucket, StreamRef
-from pipeline.synthesis.rulebook import Rulebook
-from pipeline.synthesis.rules import Rule
+from pipeline.synthesis.bottom_up import BatchExecutor, Bucket, StreamRef
+from pipeline.synthesis.rules import Rule, Rulebook
 from pipeline.synthesis.type_space import CoercionPath, TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, ValueIndex, close, sane
 from step_runtime.primitives import Map
-
-_POINTS = torch.logspace(-6, 4, 1024, dtype=torch.float64)
-"""The points at which a function of one operand is tabulated, on both sides of zero."""
-_SECANTS = 6
-"""The number of secant steps from a point in the table to rounding precision."""
-
-Function = Callable[[Tensor], Tensor | None]
 
 
 def invert_path(executor: BatchExecutor, path: CoercionPath, values: Tensor) -> tuple[Tensor, Rows]:
@@ -60,67 +50,24 @@ def is_elementwise(executor: BatchExecutor, rule: Rule, hole: int) -> bool:
     return values is not None and torch.equal(values[0, 1:], values[1, 1:])
 
 
-class OperandSolver:
-    """Solves for an operand; tables of functions of one operand are made once."""
+def solve(executor: BatchExecutor, rule: Rule, hole: int, others: list[Tensor], wanted: Tensor) -> tuple[Tensor, Rows]:
+    """Values of operand `hole` for which a rule gives the rows `wanted`, and the rows that have such values.
 
-    def __init__(self, executor: BatchExecutor) -> None:
-        self._executor = executor
-        self._tables: dict[Rule, list[tuple[Tensor, Tensor]]] = {}
+    They are found where the function is affine in the operand, or a quotient by it.
+    """
 
-    def solve(self, rule: Rule, hole: int, others: list[Tensor], wanted: Tensor) -> tuple[Tensor, Rows]:
-        """Values of operand `hole` for which a rule gives the rows `wanted`, and the rows that have such values.
+    def result(values: Tensor) -> Tensor | None:
+        return executor.apply(rule, [*others[:hole], values, *others[hole:]])
 
-        A function that is affine in the operand, or a quotient by it, is solved at once; any other of one operand by
-        secants from its table, positive numbers first.
-        """
-
-        def result(values: Tensor) -> Tensor | None:
-            return self._executor.apply(rule, [*others[:hole], values, *others[hole:]])
-
-        zero, one = result(torch.zeros_like(wanted)), result(torch.ones_like(wanted))
-        solved = torch.full_like(wanted, torch.nan)
-        done = torch.zeros(len(wanted), dtype=torch.bool)
-        if zero is not None and one is not None:
-            for guess in ((wanted - zero) / (one - zero), one / wanted):
-                if not done.all():
-                    _accept(solved, done, guess, result(guess), wanted)
-        for table in () if others else self._table(rule, wanted.shape[1]):
+    zero, one = result(torch.zeros_like(wanted)), result(torch.ones_like(wanted))
+    solved = torch.full_like(wanted, torch.nan)
+    done = torch.zeros(len(wanted), dtype=torch.bool)
+    if zero is not None and one is not None:
+        for guess in ((wanted - zero) / (one - zero), one / wanted):
             if not done.all():
-                guess = _secants(result, table, wanted)
                 _accept(solved, done, guess, result(guess), wanted)
-        done &= sane(solved)
-        return solved[done], done.nonzero().flatten().numpy()
-
-    def _table(self, rule: Rule, numbers: int) -> list[tuple[Tensor, Tensor]]:
-        """Places and values, the latter ascending, on either side of zero where the function is monotone there."""
-        if rule not in self._tables:
-            self._tables[rule] = []
-            for points in (_POINTS, -_POINTS):
-                values = self._executor.apply(rule, [points.unsqueeze(1).expand(-1, numbers).contiguous()])
-                if values is None or not torch.allclose(values, values[:, :1], equal_nan=True):
-                    continue
-                kept = torch.isfinite(values[:, 0])
-                places, column = points[kept], values[kept, 0]
-                if len(column) > 1 and column[0] > column[-1]:
-                    places, column = places.flip(0), column.flip(0)
-                if len(column) > 1 and bool((column.diff() >= 0).all()):
-                    self._tables[rule].append((places, column.contiguous()))
-        return self._tables[rule]
-
-
-def _secants(result: Function, table: tuple[Tensor, Tensor], wanted: Tensor) -> Tensor:
-    places, column = table
-    above = torch.searchsorted(column, wanted).clamp(1, len(column) - 1)
-    before, now = places[above - 1], places[above]
-    value_before, value = column[above - 1], column[above]
-    for _ in range(_SECANTS):
-        step = (value - wanted) * (now - before) / (value - value_before)
-        new = torch.where(torch.isfinite(step), now - step, now)
-        found = result(new)
-        if found is None:
-            break
-        before, value_before, now, value = now, value, new, found
-    return now
+    done &= sane(solved)
+    return solved[done], done.nonzero().flatten().numpy()
 
 
 def _accept(solved: Tensor, done: Tensor, guess: Tensor, found: Tensor | None, wanted: Tensor) -> None:
@@ -136,8 +83,6 @@ _HOPED = 2
 informative."""
 _MOST_OPERANDS = 3
 """Functions of more operands are not inverted: the pairs of what the others may be grow too fast."""
-_GROWTH = 3.0
-"""The approximate factor by which the number of streams grows per unit of cost."""
 
 
 class Subgoal(NamedTuple):
@@ -183,11 +128,10 @@ class _SubgoalRows:
 
 @dataclass
 class _SubgoalSet:
-    """Subgoals of one type and cost, and of one credit, which reduces their cost in the order of search."""
+    """Subgoals of one type and cost."""
 
     type: TypeId
     cost: int
-    credit: int
     values: Tensor
     derivations: Sequence[_SubgoalRows | OutputContext]
 
@@ -217,7 +161,6 @@ class InvertibleOperands:
     def __init__(self, executor: BatchExecutor) -> None:
         self._executor = executor
         self._known: dict[tuple[object, ...], bool] = {}
-        self.solver = OperandSolver(executor)
 
     def of(self, rule: Rule) -> list[int]:
         """The operands of a rule that can be solved for; none of a rule of many, as the others are to be chosen."""
@@ -254,15 +197,13 @@ class TopDown:
         self._buckets = buckets
         self.sets: list[_SubgoalSet] = []
         self._jobs: list[_Inversion] = []
-        self._pending: dict[tuple[int, int, TypeId, int], tuple[list[Tensor], list[_SubgoalRows]]] = {}
+        self._pending: dict[tuple[int, int, TypeId], tuple[list[Tensor], list[_SubgoalRows]]] = {}
         self._seen = {type_: SeenValues() for type_ in book.types}
         self._indices: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
         self._into: dict[TypeId, list[tuple[Rule, int]]] = {}
         self._beside: dict[TypeId, list[tuple[Rule, int]]] = {}
-        self._passed: dict[tuple[Rule, int], numpy.ndarray[tuple[int], numpy.dtype[numpy.float64]]] = {}
         self._invertible = invertible
         self._sets_of: dict[TypeId, list[int]] = {}
-        self._solver = invertible.solver
         self._number = 0
 
     def add_output(self, output: int, wanted: Tensor) -> None:
@@ -273,7 +214,7 @@ class TopDown:
             if path is not None and type_ in self._book.cheapest:
                 values, good = invert_path(self._executor, path, wanted)
                 if len(good):
-                    self._add_set(_SubgoalSet(type_, path.cost, 0, values, [OutputContext(output, path)]))
+                    self._add_set(_SubgoalSet(type_, path.cost, values, [OutputContext(output, path)]))
 
     def context(self, subgoal: Subgoal) -> RuleContext | OutputContext:
         """The context of a subgoal."""
@@ -301,7 +242,7 @@ class TopDown:
             least = cost + self._book.cheapest[path.source]
             if least <= self._book.limits.cost:
                 self._number += 1
-                priority = least - goals.credit - _HOPED * bool(path.repeated)
+                priority = least - _HOPED * bool(path.repeated)
                 heapq.heappush(self._jobs, _Inversion(priority, cost, self._number, rule, hole, number, costs))
 
     def _add_set(self, goals: _SubgoalSet) -> None:
@@ -339,25 +280,19 @@ class TopDown:
         first = min(self._pending, default=None)
         if first is not None and (not self._jobs or first[:2] < self._jobs[0][:2]):
             values, derivations = self._pending.pop(first)
-            _, cost, type_, credit = first
-            self._add_set(_SubgoalSet(type_, cost, credit, torch.cat(values), derivations))
+            _, cost, type_ = first
+            self._add_set(_SubgoalSet(type_, cost, torch.cat(values), derivations))
             return len(self.sets) - 1
         job = heapq.heappop(self._jobs)
         type_ = job.rule.operands[job.hole].source
         for derivation, found in self._solved(job):
             if not self._executor.keep(*found.shape):
                 break
-            credit = self.sets[job.set].credit + self._earned(job)
-            key = (job.cost + self._book.cheapest[type_] - credit, job.cost, type_, credit)
+            key = (job.cost + self._book.cheapest[type_], job.cost, type_)
             kept, derivations = self._pending.setdefault(key, ([], []))
             kept.append(found)
             derivations.append(derivation)
         return None
-
-    def _earned(self, job: _Inversion) -> int:
-        """The credit of subgoals that passed a test which only one in so many passes."""
-        tried, passed = self._passed[job.rule, job.hole]
-        return int(math.log(tried / passed) / math.log(_GROWTH))
 
     def _solved(self, job: _Inversion) -> Iterator[tuple[_SubgoalRows, Tensor]]:
         goals = self.sets[job.set]
@@ -371,11 +306,9 @@ class TopDown:
             self._executor.spend(len(rows))
             pairs = zip(paths, buckets, others, strict=True)
             parts = [self._executor.along(other, bucket.values[own]) for other, bucket, own in pairs]
-            values, good = self._solver.solve(job.rule, job.hole, parts, goals.values[rows])
+            values, good = solve(self._executor, job.rule, job.hole, parts, goals.values[rows])
             if len(good):
                 values, rest = invert_path(self._executor, path, values)
-                passed = self._passed.setdefault((job.rule, job.hole), numpy.zeros(2))
-                passed += numpy.array([len(good), len(rest)])
                 good = good[rest]
             if self._executor.full:
                 return

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pipeline.synthesis.coercions import find_coercions
-from pipeline.synthesis.fingerprints import Fingerprint, kind_of, similarity
-from pipeline.synthesis.lowering import ProgramBuilder, route, zipped
-from pipeline.synthesis.operand_shapes import OperandShapes, Shape
-from pipeline.synthesis.precedents import Form, Precedent, Step, form_of
-from pipeline.synthesis.type_space import TypeSpace
+from pipeline.synthesis.precedents import Fingerprint, Form, Precedent, Step, form_of, kind_of, similarity
+from pipeline.synthesis.rules import ProgramBuilder, route, zipped
+from pipeline.synthesis.type_space import OperandShapes, Shape, TypeSpace, find_coercions
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType, StreamType, STuple, components_of

@@ -244,7 +244,8 @@ def find(pattern: str, root: Path = TASKS) -> list[Path]:
         named = [match for match in matches if match == pattern or not match.endswith(FUNCTIONS_SUFFIXES)]
         files = [file for match in named for file in _files(Path(match))]
         if files:
-            return sorted(files, key=lambda file: [natural_order(part) for part in file.parts])
+            ordered = sorted(files, key=lambda file: [natural_order(part) for part in file.parts])
+            return [_imported(str(file)) if _is_open(file) else file for file in ordered]
     if pattern and _exists(pattern) and Path(pattern).is_dir():
         raise UsageError(f"{pattern}: no task file (*.yaml, *.yml) in this folder")
     raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(root)}")
@@ -252,14 +253,17 @@ def find(pattern: str, root: Path = TASKS) -> list[Path]:
 
 @lru_cache
 def _imported(module: str) -> Path:
-    """The task file of `FILE.py:NAME`, whose code runs in a process of its own.
+    """The task file of `FILE.py:NAME`, or of one whose functions are open; their code runs in a process of its own.
 
     Raises:
         UsageError: It is no task.
     """
+    from step_runtime.tasks.reader import task_name
+
     folder = Path(tempfile.mkdtemp(prefix="adaptive-step-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / f"{module.rpartition(':')[2]}.yaml"
+    name = module.rpartition(":")[2] if ".py:" in module else task_name(Path(module))
+    path = folder / "tasks" / f"{name}.yaml"
     done = subprocess.run(
         [sys.executable, "-m", "pipeline.task", module, "-o", str(path)], stderr=subprocess.PIPE, text=True, check=False
     )
@@ -268,6 +272,14 @@ def _imported(module: str) -> Path:
         raise UsageError(said)
     print_message("pipeline.task", said)
     return path
+
+
+def _is_open(file: Path) -> bool:
+    """Whether a task file leaves its functions to the catalogue."""
+    try:
+        return re.search("^fns: auto *$", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def _matching(pattern: str) -> list[str]:

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pipeline import load_task as any_task
 from pipeline.base.errors import UsageError
-from pipeline.modules.importing import TOLERANCE, import_module
+from pipeline.modules.importing import TOLERANCE, complete, import_module
 from pipeline.task import main
 from step_runtime import load_task, verify
 
@@ -89,7 +90,7 @@ RIGHT: dict[str, Callable[..., Any]] = {
 def test_a_reference_equals_its_module(name: str) -> None:
     """At the builder's sizes and at one more; each line that computes has a function."""
     found = import_module(RIGHT[name])
-    assert found.difference <= TOLERANCE and not found.missing
+    assert found.difference is not None and found.difference <= TOLERANCE and not found.missing
 
 
 def test_moves_are_one_transpose_and_dims_are_the_authors() -> None:
@@ -103,6 +104,43 @@ def test_what_the_catalogue_lacks_is_derived_and_named() -> None:
     found = import_module(of(lambda module, x: torch.logit(torch.sigmoid(x))))
     assert found.derived == ("fn_logit_D",)
     assert next(fn for fn in found.task.fns if fn.func_name == "fn_logit_D").apply == "return [torch.logit(input[0])]\n"
+
+
+OPEN = """\
+inputs: # by hand
+- {name: x, dtype: fp32, dims: [D, N, B], data_gen: torch.randn}
+- {name: w, dtype: "Buffer(fp32, [D, F])", dims: [1], data_gen: torch.randn}
+fns: auto
+outputs:
+- name: y
+  dtype: fp32
+  dims: [F, N, B]
+  data_transform:
+  - |
+    x = input_data['x']
+    h = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) / D_value**0.5
+    torch.softmax(h @ input_data['w'][0].T, -1)
+sizes: {B: [2, 4], N: [3, 5], D: [6, 10], F: [11, 7]}
+"""
+
+
+def test_a_task_may_leave_its_functions_to_the_catalogue(tmp_path: Path) -> None:
+    """Constants are those of the reference; the rest of the file stays, and errors name its lines."""
+    (tmp_path / "open.yaml").write_text(OPEN)
+    found = complete(tmp_path / "open.yaml")
+    assert not found.derived and not found.missing and "inputs: # by hand" in found.text
+    constants = {"fn_saddc_1e_m05", "fn_vdivc_D_D_xx_0_5"}
+    assert {"fn_matvec_D_F", "fn_softmax_F", *constants} <= {fn.func_name for fn in found.task.fns}
+    assert any_task(tmp_path / "open.yaml", name="own").name == "own"
+    (tmp_path / "open.yaml").write_text(OPEN.replace("torch.softmax(h", "torch.rand_like(h"))
+    with pytest.raises(UsageError, match=r"open.yaml:13: `torch.rand_like"):
+        complete(tmp_path / "open.yaml")
+
+
+def test_a_module_that_is_there_already_is_loaded_with_inputs_of_dims() -> None:
+    task = any_task(nn.Linear(3, 4), lambda B=(2, 5): torch.randn(B, 3), name="linear")
+    assert task.name == "linear" and task.sizes == {"B": [2, 5]}
+    assert [str(type_) for type_ in task.output_types] == ["fp32 [4, B]"]
 
 
 class BySize(nn.Module):
@@ -171,4 +209,4 @@ def test_a_layer_of_transformers_is_a_task(name: str) -> None:
     from tests.support.layers import LAYERS
 
     found = import_module(LAYERS[name])
-    assert found.difference <= TOLERANCE and not found.missing and not found.derived
+    assert found.difference is not None and found.difference <= TOLERANCE and not found.missing and not found.derived

@@ -10,6 +10,10 @@ import pytest
 
 from pipeline.synthesis import SearchBudget, synthesize
 from step_runtime import verify
+from step_runtime.language.parser import parse
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.check import check_affine
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
 from tests.support.small_tasks import of_scalars, task
@@ -121,3 +125,57 @@ def test_a_search_goes_on_past_its_first_program() -> None:
     assert several.impl == one.impl and several.candidates > one.candidates
     assert any(text.index("fn_add") < text.index("fn_half") for text in several.programs)
     assert all(verify(task(text), impl).passed for impl in several.programs)
+
+
+def test_a_stream_that_is_used_twice_is_made_once_and_copied() -> None:
+    """x² + x of x = 3·E0: the tripled stream has one node."""
+    fns = {"triple": ("3 * input[0]", 1), "square": ("input[0] ** 2", 1), "plus": ("input[0] + input[1]", 2)}
+    given = of_scalars(fns, "9 * input_data['E0'] ** 2 + 3 * input_data['E0']")
+    outcome = synthesize(given, SearchBudget(seconds=600, candidates=20_000))
+    assert outcome.impl is not None and outcome.length == 3
+    program, found = parse(outcome.impl, static_scope(given))
+    assert not found and not check_affine(program)
+    names = [node.op.name for node in program.nodes]
+    assert outcome.impl.count("fn_triple") == 1 and names.count("Copy") == 1
+
+
+def test_a_function_that_fails_on_some_values_is_used_where_it_does_not() -> None:
+    """It refuses negative numbers, which only the square is without."""
+    strict = "torch.sqrt(input[0]) if float(input[0]) >= 0 else 1 / 0"
+    fns = {"root": (strict, 1), "square": ("input[0] ** 2", 1), "negate": ("-input[0]", 1)}
+    outcome = synthesize(of_scalars(fns, "-input_data['E0'].abs()"), SearchBudget(seconds=600, candidates=2_000))
+    assert outcome.impl is not None
+    assert outcome.length == 3
+
+
+RAMP = """
+inputs:
+- {name: slope, dtype: fp32, dims: [M], data_gen: torch.rand}
+- {name: signal, dtype: fp32, dims: [N, M], data_gen: torch.rand}
+fns:
+- name: Add
+  apply: "return [state[0] + input[0]]"
+  init: [0]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_add
+- name: Mix
+  apply: "return [input[0] * torch.cos(input[1])]"
+  input_dtype: [fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_mix
+outputs:
+- name: mixed
+  dtype: fp32
+  dims: [N, M]
+  data_transform:
+  - |
+    torch.cos(input_data['slope'].unsqueeze(1) * torch.arange(1, N_value + 1)) * input_data['signal']
+"""
+
+
+def test_a_fold_may_repeat_its_operand() -> None:
+    """A phase accumulator: one number for each stream, added up along a dim that the stream lacks."""
+    ramp = loads_task(RAMP, "ramp")
+    found = synthesize(ramp, SearchBudget(candidates=2_000))
+    assert found.impl and "step.Scan" in found.impl and "step.Repeat(n=N)" in found.impl

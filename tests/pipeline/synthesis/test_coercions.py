@@ -3,7 +3,7 @@
 import pytest
 import sympy
 
-from pipeline.synthesis.coercions import factors, find_coercions
+from pipeline.synthesis.type_space import factors, find_coercions
 from step_runtime.base.types import StreamType, parse_dim, parse_dtype
 from step_runtime.primitives import Bufferize, Flatten, Promote, Repeat, Reshape, Rules, Streamify
 from step_runtime.tasks.task import Task
@@ -60,12 +60,6 @@ def test_the_cheapest_plan_is_the_plain_one(source: StreamType, target: StreamTy
 def test_what_structure_cannot_do_has_no_plan(source: StreamType, target: StreamType) -> None:
     """Dims are never swapped or lost, elements never changed."""
     assert find_coercions(source, target) == ()
-
-
-def test_dims_in_a_row_are_merged_to_their_product() -> None:
-    """Where an element or a stream has the product in one dim."""
-    ((merged,), *_) = (way.ops for way in find_coercions(stream("fp32", "K", "D"), stream("fp32", "D*K")))
-    assert isinstance(merged, Flatten)
 
 
 def test_what_all_summands_share_is_a_factor() -> None:

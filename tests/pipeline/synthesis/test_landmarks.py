@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
-from pipeline.synthesis.observation import Landmarks, flat_inputs
-from pipeline.synthesis.reference_values import ReferenceValue, reference_values
+from pipeline.synthesis.observation import Landmarks, ReferenceValue, flat_inputs, reference_values
 from pipeline.synthesis.value_blocks import RowLayout
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.instance import TaskInstance, instances
@@ -66,14 +65,6 @@ def test_what_a_loop_computes_is_one_landmark() -> None:
             assert not list(landmarks.reached("other", whole, value.reshape(1, -1)))
 
 
-def test_components_of_tuples_reach_landmarks() -> None:
-    values = [torch.tensor([0.5, 1.5, 2.5]).double()]
-    landmarks = Landmarks(named(values), named([values[0] + 1]), [])
-    pair = RowLayout(((3,), (3,)))
-    assert landmarks.wanted(pair) and not landmarks.wanted(RowLayout(((4,),)))
-    assert list(landmarks.reached("pair", pair, torch.tensor([[9.0, 9.0, 9.0, 2.5, 0.5, 1.5]]).double())) == [0]
-
-
 def test_a_tuple_that_repeats_a_landmark_less_counts_after_one_that_repeats_it() -> None:
     """The same fold, first along a dim that its operands do not have; then no further tuple as rare counts."""
     value = torch.tensor([0.5, 1.5, 2.5]).double()
@@ -100,15 +91,6 @@ def test_values_that_say_little_are_none(value: list[float]) -> None:
     flat = torch.tensor(value)
     others = [flat] if value == [0.25, 0.5] else [flat + 1]
     assert Landmarks(named([flat]), named(others), []).count == 0
-
-
-def test_recorded_values_are_not_those_that_later_writes_leave() -> None:
-    text = LOOP.replace("total = total + input_data['E0'][:, step]", "total += input_data['E0'][:, step]")
-    with default_dtype(torch.float64):
-        instance = instances(task(text))[0]
-        values = reference_values(instance, 0)
-        first = instance.sample_inputs(0)["E0"][0][:, 0]
-    assert any(torch.equal(value, first) for _, value in values)
 
 
 def test_a_buffer_that_is_written_into_counts_when_it_is_read() -> None:

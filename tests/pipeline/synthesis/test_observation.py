@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from pipeline.synthesis import SearchBudget
-from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bidirectional_search import BidirectionalSearch
+from pipeline.synthesis.bottom_up import BatchExecutor
 from pipeline.synthesis.observation import SEEDS, Observation, least_instance
 from pipeline.synthesis.rules import InputTerm, RuleTable, RuleTerm, SeedStream
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.execution.invocation import default_dtype
-from tests.support.small_tasks import of_scalars, task
+from tests.support.small_tasks import of_scalars
 
 FNS = {
     "round": ("(10 * input[0]).round()", 1),
@@ -57,22 +56,3 @@ def test_the_data_are_of_a_seed_that_tells_programs_apart() -> None:
     telling = [seed for seed in SEEDS if bool((instance.sample_inputs(seed)["E0"][0] < -3).any())]
     executor = BatchExecutor(instance, TypeSpace(instance.scope), SearchBudget())
     assert [Observation(instance, executor).seed] == telling != [SEEDS[0]]
-
-
-def test_an_output_is_a_landmark_for_the_next() -> None:
-    """The second output is searched for from the first."""
-    text = """
-    inputs:
-    - {name: E0, dtype: fp32, dims: [N], data_gen: torch.randn}
-    fns:
-    - {name: Sine, apply: "return [torch.sin(3 * input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_sine}
-    - {name: Exp, apply: "return [torch.exp(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
-    outputs:
-    - {name: S0, dtype: fp32, dims: [N], data_transform: "torch.sin(3 * input_data['E0'])"}
-    - {name: S1, dtype: fp32, dims: [N], data_transform: "torch.sin(3 * input_data['E0']).exp()"}
-    """
-    with default_dtype(torch.float64):
-        search = BidirectionalSearch(task(text), SearchBudget())
-        assert search.run().impl is not None
-        first = search._observation.wanted[0]
-    assert any(torch.equal(stream.values, first) for stream in search._seeds)

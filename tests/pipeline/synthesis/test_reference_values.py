@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipeline.synthesis.reference_values import ReferenceRecorder, steps_of
+from pipeline.synthesis.observation import ReferenceRecorder, steps_of
 from step_runtime.execution.invocation import default_dtype
 
 X = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).double()

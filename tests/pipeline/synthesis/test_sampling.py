@@ -38,3 +38,11 @@ def test_what_does_not_reach_them_has_their_types(chart: Chart) -> None:
         program, wrong = parse(text, chart.scope)
         types, broken = infer_types(program, chart.scope)
         assert [*wrong, *broken, *check_outputs(program, types, chart.scope)] == []
+
+
+def test_charts_are_equal_and_bounded() -> None:
+    """Two charts of one task are the same, and a smaller budget makes a smaller one."""
+    task = task_named("rope/1")
+    one, other, small = Chart(task), Chart(task), Chart(task, size=5)
+    ways = [[(d.operands, d.result, d.way) for d in each.derivations] for each in (one, other, small)]
+    assert ways[0] == ways[1] and len(ways[2]) < len(ways[0])

@@ -22,7 +22,12 @@ def test_the_same_candidates_give_the_same_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "reason"), [(SearchBudget(seconds=0.01), "time"), (SearchBudget(seconds=1200, numbers=300), "memory")]
+    ("budget", "reason"),
+    [
+        (SearchBudget(seconds=0.01), "time"),
+        (SearchBudget(seconds=1200, numbers=300), "memory"),
+        (SearchBudget(seconds=1200, meetings=3), "meetings"),
+    ],
 )
 def test_a_budget_ends_the_search(budget: SearchBudget, reason: str) -> None:
     """With no program, and with the bound that was met."""

@@ -1,7 +1,6 @@
 """Transplants: a solved program with the functions of another task."""
 
-from pipeline.synthesis.fingerprints import fingerprints_of
-from pipeline.synthesis.precedents import precedent_of
+from pipeline.synthesis.precedents import fingerprints_of, precedent_of
 from pipeline.synthesis.transplants import programs_of, transplanted
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program

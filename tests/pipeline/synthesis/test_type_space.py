@@ -12,7 +12,7 @@ from pipeline.synthesis.value_blocks import RowLayout, operand
 from step_runtime.base.shapes import as_dim, evaluate
 from step_runtime.base.types import Buffer, Scalar, StreamType
 from step_runtime.execution.applier import Applier
-from step_runtime.primitives import Bufferize, Frame, Promote, Repeat, Rules, Streamify
+from step_runtime.primitives import Frame, Rules
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.instance import instances
 from tests.support.small_tasks import task
@@ -49,17 +49,6 @@ def test_a_path_is_a_chain_of_primitives_that_the_language_accepts() -> None:
             assert op.infer((before,), rules) == (after,)
 
 
-def test_a_path_is_the_shortest() -> None:
-    """To make the inner dim a buffer takes one primitive, to insert a dim inside it three."""
-    space = TypeSpace(static_scope(task(MATRIX)))
-    k, m, n = map(as_dim, (space.scope.dims["K"], space.scope.dims["M"], space.scope.dims["N"]))
-    buffered = space.path(space.inputs[0], StreamType(Buffer(Scalar("float"), [k]), (m,)))
-    assert buffered is not None and buffered.ops == (Bufferize(1),)
-    wider = space.path(space.inputs[0], StreamType(Scalar("float"), (k, n, m)))
-    assert wider is not None and wider.ops == (Bufferize(1), Repeat(n), Streamify())
-    assert wider.invented == (n,) and wider.repeated == {1}
-
-
 def test_a_type_holds_only_dims_of_the_task_and_none_too_often() -> None:
     """A second dim of one name, or a second placeholder, leads nowhere that a task without such would go."""
     space = TypeSpace(static_scope(task(MATRIX)))
@@ -70,33 +59,6 @@ def test_a_type_holds_only_dims_of_the_task_and_none_too_often() -> None:
     assert not space.allowed(StreamType(scalar, (k, k, m)))
     assert not space.allowed(StreamType(scalar, (one, m, one)))
     assert not space.allowed(StreamType(scalar, (as_dim(3), m)))
-
-
-def test_a_state_of_more_dims_than_its_operands_fits_in_time() -> None:
-    """A matrix that a fold of scalars keeps, at each of the stream's elements."""
-    wide = MATRIX.replace("output_dtype: fp32", 'output_dtype: "Buffer(fp32, [N, N])"')
-    scope = static_scope(task(wide.replace("input_dtype: Buffer(fp32, [K])", "input_dtype: fp32")))
-    n = scope.dims["N"]
-    assert TypeSpace(scope).allowed(StreamType(Buffer(Scalar("float"), (n, n)), scope.inputs["E0"].shape))
-    assert TypeSpace(static_scope(task(MATRIX))).most_dims == 3
-
-
-def test_paths_between_the_same_ends_do_the_same() -> None:
-    """Repeat before a placeholder and after it: the type decides what the data is."""
-    space = TypeSpace(static_scope(task(MATRIX)))
-    source = space.types[space.inputs[1]]
-    m = as_dim(space.scope.dims["M"])
-    values = torch.arange(7, dtype=torch.float64).unsqueeze(0)
-    results = []
-    for ops in ((Promote(1), Repeat(m)), (Repeat(m), Promote(2))):
-        frame = Frame(dict(space.scope.sizes), Applier(torch.float64))
-        stream = operand(source, RowLayout.of(source, space.scope.sizes), values)
-        for op in ops:
-            made = op.infer((stream.type,), Rules(space.scope.sizes))
-            stream = type(stream)(made[0], op.run((stream,), made, frame)[0])
-        results.append(stream)
-    assert results[0].type == results[1].type
-    assert torch.equal(results[0].data[0], results[1].data[0])
 
 
 def test_a_path_knows_where_its_result_is_constant() -> None:
@@ -117,15 +79,6 @@ def test_a_path_knows_where_its_result_is_constant() -> None:
         assert [torch.equal(found, found.select(place, 0).unsqueeze(place).expand_as(found)) for place in range(3)] == [
             place in path.repeated for place in range(3)
         ]
-
-
-def test_a_dim_is_split_only_into_dims_of_the_task() -> None:
-    """2*M beside M may be split by 2 or by M, and M itself by nothing."""
-    text = MATRIX.replace("dims: [K, M]", "dims: ['2*M', K]").replace("dims: [M]", "dims: [M]")
-    space = TypeSpace(static_scope(task(text.replace(".sum(-1)", ".sum(0)[:M_value]"))))
-    m = space.scope.dims["M"]
-    assert set(space.quotients(as_dim(2 * m))) == {as_dim(2), as_dim(m)}
-    assert not space.quotients(as_dim(m))
 
 
 def test_a_split_that_does_not_divide_is_no_path() -> None:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.synthesis.value_blocks import RowLayout, ValueIndex, close, digests, sane
+from pipeline.synthesis.value_blocks import ValueIndex, close, digests, sane
 
 
 def rows(count: int, seed: int = 0) -> torch.Tensor:
@@ -49,17 +49,3 @@ def test_only_finite_values_of_usual_size_are_sane() -> None:
     """Nothing infinite, huge or no more than rounding; zero is a value."""
     values = torch.tensor([[1.0, 2.0], [0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [1e12, 1.0], [1e-16, 0.0]])
     assert sane(values.double()).tolist() == [True, True, False, False, False, False]
-
-
-def test_rows_of_every_format_are_numbers_of_one_type() -> None:
-    """Packed and unpacked, each component has the same numbers."""
-    lay = RowLayout(((2, 3), (2,), (2,)))
-    parts = (
-        torch.randn(5, 2, 3).to(torch.bfloat16),
-        torch.tensor([[1, -128]] * 5, dtype=torch.int8),
-        torch.rand(5, 2) < 0.5,
-    )
-    packed = lay.pack(parts, 5)
-    assert packed.dtype == torch.float64
-    for part, back in zip(parts, lay.unpack(packed), strict=True):
-        assert torch.equal(back, part.double())
