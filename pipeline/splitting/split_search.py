@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
@@ -180,10 +179,6 @@ def _key(task: Task, given: tuple[str, ...]) -> _Key:
     return repr(task.outputs[0]), given, tuple(fn.func_name for fn in task.fns)
 
 
-_Running: TypeAlias = dict[Future[Any], tuple[Task, str, tuple[str, ...]]]
-"""Searches, each with its sub-task, what that makes, and the cuts that it starts from."""
-
-
 class SplitSearch:
     """One task's search by splitting.
 
@@ -191,11 +186,10 @@ class SplitSearch:
         task: The task.
         pool: Where sub-tasks are searched, and where the reference runs.
         budget: For all of it; the reason is the first of its limits that is reached.
-        width: How many searches run at a time.
     """
 
-    def __init__(self, task: Task, pool: SearchPool, budget: SearchBudget, width: int = 1) -> None:
-        self._task, self._pool, self._width = task.without_impl(), pool, width
+    def __init__(self, task: Task, pool: SearchPool, budget: SearchBudget) -> None:
+        self._task, self._pool = task.without_impl(), pool
         self._start = time.monotonic()
         self._clock = self._start + budget.clock
         self._budget = budget
@@ -262,40 +256,28 @@ class SplitSearch:
         return None
 
     def _round(self, turn: _Round) -> bool:
-        """Tries the open sub-tasks, in their order and side by side, but in the nearest round until one is solved."""
-        running: _Running = {}
+        """Tries the open sub-tasks in their order, but in the nearest round until one is solved; whether one is."""
         self._depths, solved = {}, len(self._solved)
-        waiting = [*self._order()]
-        while (waiting or running) and not self._over and not self._complete:
-            if turn is not _ROUNDS[0] and len(self._solved) > solved:
-                break
-            if not waiting or len(running) >= self._width or not self._is_ready(waiting[0], running):
-                self._take(running)
-            elif not self._begin(waiting[0], turn, running):
-                waiting.pop(0)
-        while running:
-            self._take(running)
-        return len(self._solved) > solved
-
-    def _is_ready(self, goal: str, running: _Running) -> bool:
-        """Whether nothing that a goal starts from is still searched for."""
-        busy = {each for _, each, _ in running.values()}
-        return goal not in busy and not busy.intersection(self._writer.given(goal, {*self._solved, *busy}))
-
-    def _begin(self, goal: str, turn: _Round, running: _Running) -> bool:
-        """Begins with the next sub-task for a goal; whether there is one."""
-        subtask = self._next(goal, turn) if self._depth(goal) < _MOST_UNSOLVED else None
-        if subtask is None:
+        for goal in [*self._order()]:
+            while not (self._over or self._complete or (turn is _ROUNDS[0] and len(self._solved) > solved)):
+                if (subtask := self._next(goal, turn)) is None:
+                    break
+                self._try(*subtask, turn)
             if goal not in self._solved and goal in self._writer.named:
                 self._depths[goal] = self._depth(goal) + 1
-            return False
-        task, given = subtask
+        return len(self._solved) > solved
+
+    def _try(self, task: Task, given: tuple[str, ...], turn: _Round) -> None:
+        """Searches for a sub-task's program. One search runs at a time, so that any machine finds the same."""
         most = turn.candidates * max(len(task.fns), _OFFERED) // _OFFERED
         left = max(self._budget.seconds - self._outcome.processor, 1.0)
         seconds = min(left, _LEAST_SECONDS + most * _SECONDS)
         budget = SearchBudget(seconds, min(most, self._left), meetings=_MEETINGS * most)
-        running[self._pool.search(task, budget)] = task, goal, given
-        return True
+        try:
+            outcome = self._pool.outcome(self._pool.search(task, budget))
+        except TaskError:  # A part of the reference that can't run by itself is no sub-task.
+            outcome = SearchOutcome(None, "crashed", 0.0)
+        self._note(task, given, outcome)
 
     def _depth(self, goal: str) -> int:
         """How many values, each made of the one before, stayed unsolved in this round on the way to a goal."""
@@ -303,23 +285,15 @@ class SplitSearch:
         on_the_way = [each for each in self._depths if each != goal and self._writer.is_between(each, goal, known)]
         return max((self._depths[each] for each in on_the_way), default=0)
 
-    def _take(self, running: _Running) -> None:
-        """Waits for the search that began first, and notes what came of it; the order is that of any machine."""
-        future = next(iter(running))
-        task, _, given = running.pop(future)
-        try:
-            outcome = self._pool.outcome(future)
-        except TaskError:  # A part of the reference that can't run by itself is no sub-task.
-            outcome = SearchOutcome(None, "crashed", 0.0)
-        self._note(task, given, outcome)
-
     @property
     def _complete(self) -> bool:
         return all(spec.name in self._solved for spec in self._task.outputs)
 
     def _next(self, goal: str, turn: _Round) -> tuple[Task, tuple[str, ...]] | None:
         """The next sub-task for a goal that is still needed."""
-        if goal in self._solved or not self._writer.is_needed(goal, [*self._solved]):
+        if goal in self._solved or self._depth(goal) >= _MOST_UNSOLVED:
+            return None
+        if not self._writer.is_needed(goal, [*self._solved]):
             return None
         for cuts in self._starts(goal, [*self._solved], further=turn.further):
             given = self._writer.given(goal, cuts)
@@ -395,7 +369,7 @@ PRELOAD = ("pipeline.splitting.cuts", "pipeline.splitting.composing", judge.__na
 
 
 def split_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) -> Iterator[tuple[Task, SplitOutcome]]:
-    """Solves tasks by splitting them, one after the other; each has the whole budget, and all workers.
+    """Solves tasks by splitting them, one after the other; each has the whole budget.
 
     Raises:
         TaskError: A task's own code fails.
@@ -404,4 +378,4 @@ def split_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) -> 
         return
     with search_pool(workers, budget.clock, PRELOAD) as pool:
         for task in tasks:
-            yield task, SplitSearch(task, pool, budget, workers.count).run()
+            yield task, SplitSearch(task, pool, budget).run()

@@ -264,6 +264,7 @@ def _imported(module: str) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = module.rpartition(":")[2] if ".py:" in module else task_name(Path(module))
     path = folder / "tasks" / f"{name}.yaml"
+    path.parent.mkdir(parents=True)
     done = subprocess.run(
         [sys.executable, "-m", "pipeline.task", module, "-o", str(path)], stderr=subprocess.PIPE, text=True, check=False
     )

@@ -7,19 +7,14 @@
 import pytest
 import torch
 
-from pipeline.synthesis import bidirectional_search, synthesize
-from pipeline.synthesis.bidirectional_search import DECLARED, Depth, Phase
 from pipeline.synthesis.bottom_up import BatchExecutor
-from pipeline.synthesis.observation import Landmarks
 from pipeline.synthesis.rules import RoundLimits, Rule, Rulebook, RuleTable
 from pipeline.synthesis.search_budget import SearchBudget
-from pipeline.synthesis.top_down import TopDown, invert_path, solve
+from pipeline.synthesis.top_down import invert_path, solve
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.base.types import Scalar, StreamType
 from step_runtime.primitives import Map
 from step_runtime.verification.instance import instances
-from step_runtime.verification.loading import load_task
-from tests.support.paths import PROJECT
 from tests.support.small_tasks import of_scalars
 
 UNARY = {
@@ -94,14 +89,3 @@ def test_a_repeat_is_undone_only_where_its_values_repeat() -> None:
     back, good = invert_path(executor, path, after)
     assert good.tolist() == [0, 1, 2, 4]
     assert torch.equal(back, before[[0, 1, 2, 4]])
-
-
-def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LayerNorm is found within so many candidates, and not bottom-up alone, if no landmark shows the way."""
-    depth = Depth("no end", RoundLimits(40, 8_000, True, once=False), 1.0)
-    monkeypatch.setattr(bidirectional_search, "PHASES", (Phase(DECLARED, depth),))
-    monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
-    given, budget = load_task(PROJECT / "data/tasks/norm/0.yaml"), SearchBudget(seconds=1200, candidates=30_000)
-    assert synthesize(given, budget).impl is not None
-    monkeypatch.setattr(TopDown, "_push", lambda *args: None)
-    assert synthesize(given, budget).reason == "candidates"
