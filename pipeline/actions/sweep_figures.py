@@ -14,7 +14,7 @@ from pipeline.actions.run_sweep import Sweep, is_finished, recorded
 from pipeline.actions.sweep_spec import configuration
 from pipeline.base.redaction import without_secrets
 from pipeline.base.terminal import console, figures_table, print_lines
-from pipeline.charts.plots import Points, draw_curves
+from pipeline.charts.plots import Panel, Points, plot
 from pipeline.record import experiment_view, store
 
 FIGURES = {
@@ -183,9 +183,18 @@ def draw(sweep: Sweep, result: Mapping[str, Any], path: Path) -> None:
     for each, run in zip(sweep.runs, result["runs"], strict=True):
         curves.setdefault(each.combination.configuration, []).extend([run["curve"]] if run["curve"] else [])
     found = {name: own for name, own in curves.items() if own}
-    panels = {along: {name: _mean_curve(own, along) for name, own in found.items()} for along in ("samples", "tokens")}
     tasks = max(len(each.request.tasks) for each in sweep.runs)
-    draw_curves(panels, tasks, path)
+    panels = [
+        Panel(
+            {name: _mean_curve(own, along) for name, own in found.items()},
+            f"solved tasks, of {tasks}",
+            f"{along} spent",
+            kind="step",
+            top=tasks,
+        )
+        for along in ("samples", "tokens")
+    ]
+    plot(path, *panels, size=(12.0, 4.25))
 
 
 def _mean_curve(curves: Sequence[Sequence[Mapping[str, float]]], along: str) -> Points:

@@ -250,13 +250,6 @@ def draw_pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
     plot(path, Panel(percent, "pass@k (% of tasks)", "k (answers sampled per task)", said, logarithmic=True))
 
 
-def draw_curves(panels: Mapping[str, Mapping[str, Points]], tasks: int, path: Path) -> None:
-    """Draws solved tasks, of `tasks`, over what was spent: a panel a unit of cost, a stepped curve a name."""
-    y = f"solved tasks, of {tasks}"
-    drawn = [Panel(curves, y, f"{unit} spent", kind="step", top=tasks) for unit, curves in panels.items()]
-    plot(path, *drawn, size=(6.0 * len(panels), 4.25))
-
-
 def final_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:
     """Each solved task's count at its best temperature, the first of equals, in the iteration that solved it."""
     return [

@@ -127,6 +127,7 @@ class MLflowObserver(BaseObserver):
         self._table = task_table.TaskTable()
         self._subtasks = Subtasks()
         self._drawn = time.monotonic()
+        self._model_id: str | None = None
 
     def __enter__(self) -> MLflowObserver:
         return self
@@ -216,6 +217,8 @@ class MLflowObserver(BaseObserver):
         record.log_metrics(run_metrics(experience), before + len(experience.attempts))
         record.tag("mlflow.note.content", describe(experience))
         record.tag("stopped", experience.stopped)
+        if self._model_id is not None:
+            record.link(self._model_id)
         if self._traces:
             self._optionally("traces", partial(self._log_traces, experience))
         self._close(STATUS.get(experience.stopped, "FINISHED"))
@@ -320,9 +323,9 @@ class MLflowObserver(BaseObserver):
             logged_models.save_program(program, folder, model, inputs, self._answer)
 
         record = self._run
-        model_id = logged_models.log_model(record.client, record.experiment, record.run_id, digest, {}, save)
+        self._model_id = logged_models.log_model(record.client, record.experiment, record.run_id, digest, {}, save)
         if self._register_as is not None:
-            register(record.client, self._mlflow.tracking_uri, record.run_id, model_id, self._register_as)
+            register(record.client, self._mlflow.tracking_uri, record.run_id, self._model_id, self._register_as)
 
     def _log_traces(self, experience: Experience) -> None:
         with in_store(self._mlflow.tracking_uri):

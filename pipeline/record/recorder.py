@@ -183,6 +183,7 @@ class Recorder(MLflowObserver):
         record.copy()
         try:
             model_id = models.log_model(record.client, record.experiment, record.run_id, path)
+            record.link(model_id)
             if register_as is not None:
                 register(record.client, store.store_uri(), record.run_id, model_id, register_as)
         except RecordError as error:  # the program itself is recorded

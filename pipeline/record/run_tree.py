@@ -134,6 +134,19 @@ class RunRecord:
             self.client.log_batch(run_id, [Metric(key, _rounded(value), now, step) for key, value in new.items()])
             self._points |= {(run_id, key, step) for key in new}
 
+    def link(self, model_id: str) -> None:
+        """Makes the run's totals metrics of a model, too, on the run's dataset: the points are logged again."""
+        from mlflow.entities import Metric
+
+        run = self.client.get_run(self.run_id)
+        totals = [
+            self.client.get_metric_history(self.run_id, n)[-1] for n in run.data.metrics if n.startswith("total_")
+        ]
+        used = [each.dataset for each in run.inputs.dataset_inputs[:1]]
+        on = {"dataset_name": used[0].name, "dataset_digest": used[0].digest} if used else {}
+        points = [Metric(p.key, p.value, p.timestamp, p.step, model_id=model_id, **on) for p in totals]
+        self.client.log_batch(self.run_id, points)
+
     @property
     def curves(self) -> set[str]:
         """The names of the parent's metrics that have points."""

@@ -44,7 +44,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
     counts = written["tasks_iterations"][["run", "task", "iteration", "correct", "samples"]]
     pictures = _draw(runs, written["outcomes"], folder)
     shown = {
-        "overview": _overview(written["runs"]),
+        "overview": written["runs"].drop(columns=[*tables.CSV_ONLY]),
         "outcomes": written["outcomes"],
         "diversity": written["table1_diversity"],
         "classes": tables.class_layout(runs),
@@ -142,12 +142,6 @@ def remarks(runs: Sequence[RecordedRun]) -> list[str]:
     if len(numbers := {run.samples for run in runs}) > 1:
         found.append(f"The n of pass@n, samples per task and temperature, differs: {sorted(numbers)}.")
     return found
-
-
-def _overview(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table of runs for the page, without their status if all have finished."""
-    finished = (runs["status"] == "FINISHED").all()
-    return runs.drop(columns=[*tables.CSV_ONLY, *(["status"] if finished else [])])
 
 
 def _tasks(runs: Sequence[RecordedRun]) -> dict[str, list[dict[str, Any]]]:

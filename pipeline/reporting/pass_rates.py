@@ -44,15 +44,6 @@ class PassRates:
     pass_at_n: float
 
 
-@dataclass(frozen=True, slots=True)
-class Diversity:
-    """Distinct syntax trees per answer, from 0 to 1; None where no task has such answers."""
-
-    success: float | None
-    failure: float | None
-    overall: float | None
-
-
 def counts_of(attempts: Iterable[Attempt], stop_after: int | None = None) -> dict[str, list[TaskCount]]:
     """Each task's counts by temperature in an iteration's attempts, the best one first, the first of equals.
 
@@ -121,10 +112,13 @@ def classes_in(language: str | None) -> Label:
     return task_class if language in (None, DEFAULT) else lambda name: None
 
 
-def diversity(attempts: Iterable[Attempt], tasks: Mapping[str, Any], language: str | None = None) -> Diversity:
-    """Distinct programs among the correct, the wrong and all answers, each divided by their number.
+def diversity(
+    attempts: Iterable[Attempt], tasks: Mapping[str, Any], language: str | None = None
+) -> dict[str, float | None]:
+    """Distinct programs among right answers (`success`), wrong ones (`failure`) and all (`overall`), by their number.
 
-    They are told apart by the key of the language; `tasks` are those of the attempts, by name.
+    From 0 to 1; None where no task has such answers. Programs are told apart by the key of the language; `tasks` are
+    those of the attempts, by name.
     """
     key_of = registry.find(language).key
     known: dict[tuple[str, str], str] = {}
@@ -141,7 +135,7 @@ def diversity(attempts: Iterable[Attempt], tasks: Mapping[str, Any], language: s
         shares = [len(set(group)) / len(group) for group in groups if group]
         return fmean(shares) if shares else None
 
-    return Diversity(success=mean((True,)), failure=mean((False,)), overall=mean((True, False)))
+    return {"success": mean((True,)), "failure": mean((False,)), "overall": mean((True, False))}
 
 
 def answer(attempt: Attempt) -> str | None:

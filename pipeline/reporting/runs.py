@@ -117,17 +117,12 @@ class RecordedRun:
         """The name of its language; None for the default."""
         return self.params.get("language")
 
-    @property
-    def stop_after(self) -> int | None:
-        """As the run's own."""
-        return _stop_after(self.params)
-
     @cached_property
     def pooled(self) -> Mapping[str, TaskCount]:
         """As `counts`, but over all temperatures together, except for tasks that an earlier run had solved."""
         pooled = dict(self.counts)
         for iteration in self.iterations:
-            own = pass_rates.pooled_counts(iteration.attempts, self.stop_after) if iteration.solved else {}
+            own = pass_rates.pooled_counts(iteration.attempts, _stop_after(self.params)) if iteration.solved else {}
             pooled |= {name: own[name] for name in iteration.solved}
         return pooled
 
@@ -322,7 +317,7 @@ def _inherited(path: Path, tasks: Iterable[str], attempts: Iterable[Sequence[Att
     return {
         entry["task_key"]: TaskCount(entry["task_key"], entry["temperature"], entry["successes"], entry["samples"])
         for entry in entries
-        if entry["task_key"] in set(tasks) - own and "teacher" not in entry
+        if entry["task_key"] in set(tasks) - own and entry["teacher"] is None
     }
 
 

@@ -155,7 +155,7 @@ def diversity(recorded: Sequence[RecordedRun]) -> pd.DataFrame:
         if len(run.iterations) > 1:
             parts.append(("all iterations", run.attempts, run.score))
         for name, attempts, score in parts:
-            shares = asdict(pass_rates.diversity(attempts, run.tasks, run.language))
+            shares = pass_rates.diversity(attempts, run.tasks, run.language)
             rows.append({
                 "run": run.label, "answers of": name, "answers": sum(attempt.scored for attempt in attempts),
                 **{f"{kind} diversity": share for kind, share in shares.items()}, "pass_at_n": score.pass_at_n,

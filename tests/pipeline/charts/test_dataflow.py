@@ -49,12 +49,6 @@ def test_a_program_is_drawn_with_its_cost(tmp_path: Path) -> None:
     assert len(groups["edge"]) == sum(len(node.inputs) for node in priced.program.nodes) + 1
 
 
-def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"))
-    with pytest.raises(UsageError, match="cannot write the file"):
-        draw_cost(priced, tmp_path)
-
-
 def test_a_program_too_large_for_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Placing a thousand primitives takes Graphviz hours, in which nothing interrupts it."""
     monkeypatch.setattr("pipeline.charts.dataflow.MAX_PRIMITIVES", 2)

@@ -90,6 +90,7 @@ def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], folde
     """By the model's id and by the run's, in another process; and MLflow's own loader reads it as well."""
     model = model_of(result["run_id"])
     assert (model.name, str(model.status), model.params["optimizer"]) == ("program", "READY", "adaptive")
+    assert {metric.key: metric.value for metric in model.metrics}["total_solved"] == len(result["solved"])
     task = folder / "triple.yaml"
     done = forked.run_code(ASK, str(task), result["program"], f"models:/{model.model_id}")
     assert done.returncode == 0, done.stderr

@@ -120,6 +120,8 @@ def test_tasks_program_and_notable_attempts_are_recorded(client: MlflowClient) -
     assert dataset.dataset.name == "trainset" and json.loads(dataset.dataset.profile)["num_rows"] == 3
     (model,) = client.search_logged_models([parent.info.experiment_id])
     assert model.source_run_id == parent.info.run_id and model.status == "READY"
+    measured = {metric.key: (metric.value, metric.dataset_name) for metric in model.metrics}
+    assert measured["total_solved"] == (2.0, "trainset")
     traces = client.search_traces(locations=[parent.info.experiment_id])
     assert {(t.info.tags["task"], t.info.tags["result"]) for t in traces} == {
         ("a", "right"), ("b", "right"), ("x", "nearest miss"),

@@ -63,21 +63,6 @@ def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, unrendered: 
     assert "The run has a single iteration" in (tmp_path / "index.html").read_text()
 
 
-def test_the_status_is_a_column_if_a_run_did_not_finish(
-    run_read: RecordedRun, unrendered: None, tmp_path: Path
-) -> None:
-    """A column of nothing but FINISHED would only take room."""
-
-    def columns(*runs: RecordedRun) -> list[str]:
-        page.write(runs, tmp_path)
-        overview = (tmp_path / "index.html").read_text().partition("</thead>")[0]
-        return re.findall(r"<th[^>]*>([^<]*)</th>", overview)
-
-    other = replace(run_read, label="other")
-    assert "status" not in columns(run_read, other)
-    assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]
-
-
 def test_the_heat_map_has_each_task_s_right_answers_in_each_iteration(
     run_read: RecordedRun, unrendered: None, tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """Figures are counted from the attempts."""
 
-from dataclasses import asdict
-
 import pytest
 
 from optimizers import Attempt, TaskCount
@@ -46,8 +44,8 @@ def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
     drawn += [attempt("a", 3, "return E0", False), attempt("b", 0, RIGHT, True), attempt("b", 1, "return [E0]", True)]
     drawn.append(Attempt(0, 0, "a", 0.7, 9, 0, error="no answer"))
     found = pass_rates.diversity(drawn, dict.fromkeys("ab", TASK_OF_RIGHT))
-    assert asdict(found) == {"success": (1 / 2 + 2 / 2) / 2, "failure": 1 / 2, "overall": (2 / 4 + 2 / 2) / 2}
-    assert asdict(pass_rates.diversity([], {})) == {"success": None, "failure": None, "overall": None}
+    assert found == {"success": (1 / 2 + 2 / 2) / 2, "failure": 1 / 2, "overall": (2 / 4 + 2 / 2) / 2}
+    assert pass_rates.diversity([], {}) == {"success": None, "failure": None, "overall": None}
 
 
 def attempt(task: str, sample: int, impl: str, passed: bool, temperature: float = 0.7) -> Attempt:
