@@ -13,7 +13,7 @@ from mlflow.models import Model
 
 from optimizers import AdaptiveFewShot
 from pipeline import MLflowObserver
-from pipeline.record.logged_models import log_model, save_program
+from pipeline.record.logged_models import save_program
 from tests.support.scripted_program import Solver
 
 
@@ -30,21 +30,6 @@ def test_a_model_is_described_and_holds_no_secret(tmp_path: Path) -> None:
     assert [(spec.name, str(spec.type)) for spec in read.signature.inputs] == [
         ("task", "DataType.string"), ("depth", "DataType.long"), ("parts", "Any"),
     ]  # fmt: skip
-
-
-def test_a_program_is_logged_once(store_folder: Path, tmp_path: Path) -> None:
-    """A second time only if it differs; a model that cannot be written is marked as failed."""
-    client = MlflowClient(f"sqlite:///{store_folder}/mlflow.db")
-    experiment = client.create_experiment("models", artifact_location=str(tmp_path))
-    run_id = client.create_run(experiment).info.run_id
-
-    def write(folder: Path, model: Model) -> None:
-        save_program(Solver(), folder, model, {"task": "a"}, {"answer": "b"})
-
-    first = log_model(client, experiment, run_id, "1", {"lm": "x"}, write)
-    assert first and log_model(client, experiment, run_id, "1", {}, write) == first
-    found = client.get_logged_model(first)
-    assert (found.status, found.params, found.name) == ("READY", {"lm": "x"}, "program")
 
 
 SERVE = """

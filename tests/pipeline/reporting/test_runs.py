@@ -7,9 +7,7 @@ import pytest
 
 from optimizers import AdaptiveFewShot, BaseObserver, Domain, IterationStarted, TaskCount, TokenCount
 from pipeline.base.errors import UsageError
-from pipeline.record import store
 from pipeline.record.recorder import recorded
-from pipeline.record.run_tree import nested_runs
 from pipeline.reporting.runs import RecordedRun, read_runs, replay
 from tests.pipeline.conftest import Recorded
 from tests.support.scripted_runs import RIGHT, Engine, Solver, is_right, learn, tasks
@@ -78,17 +76,6 @@ def test_a_task_without_attempts_is_unsolved(run_read: RecordedRun) -> None:
     assert [it.score.solved for it in iterations] == [2, 3, 3, 3]
     assert iterations[0].score.pass_at_1 == pytest.approx((1 + 1 / 2) / 5)
     assert "never/0" not in counts
-
-
-def test_labels_are_those_on_record(store_folder: Path) -> None:
-    """Of the nested runs; if one of them was deleted, the folder of its attempts gives the label without the cycle."""
-    with recorded("labelled", {}, tasks()) as recorder:
-        learn([recorder])
-    client, experiment = store.open_store()
-    nested = nested_runs(client, experiment, recorder.run_id)
-    client.delete_run(nested["03 H"].info.run_id)
-    (run,) = read_runs(["labelled"])
-    assert [it.label for it in run.iterations] == ["None", "H_1", "H", "HM_2"]
 
 
 def test_runs_are_named_by_ids_and_beginnings(three_runs: None) -> None:
