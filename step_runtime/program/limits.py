@@ -184,11 +184,6 @@ def check_size(
     return []
 
 
-def peak_bytes(program: Program, types: Sequence[StreamType | None], sizes: Sizes, itemsize: int) -> int:
-    """The most bytes that a program holds at a time, as `Limits.bytes` counts them."""
-    return max(total for total, _ in _held(program, types, _bounds(program, types, sizes), itemsize))
-
-
 def _held(
     program: Program, types: Sequence[StreamType | None], bounds: Sizes, itemsize: int
 ) -> Iterator[tuple[int, Node | None]]:

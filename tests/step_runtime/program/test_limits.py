@@ -7,7 +7,7 @@ import pytest
 
 from step_runtime import Limits, Verifier
 from step_runtime.language.parser import parse
-from step_runtime.program.limits import check_size, peak_bytes
+from step_runtime.program.limits import check_size
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
 from tests.support.samples import general, general_scope
@@ -73,13 +73,6 @@ E0 = 16 * 7
 """Numbers of the input, [D, N]."""
 
 
-def numbers(text: str) -> int:
-    program, found = parse(text, SCOPE)
-    types, wrong = infer_types(program, SCOPE)
-    assert not found and not wrong
-    return peak_bytes(program, types, SCOPE.sizes, 1)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -101,4 +94,8 @@ def numbers(text: str) -> int:
 )  # fmt: skip
 def test_what_is_held_at_a_time(text: str, expected: int) -> None:
     """In numbers, at D=16 and N=7."""
-    assert numbers(text) == expected
+    program, found = parse(text, SCOPE)
+    types, wrong = infer_types(program, SCOPE)
+    assert not found and not wrong
+    for limit, refused in ((expected, False), (expected - 1, True)):
+        assert bool(check_size(program, types, SCOPE.sizes, Limits(bytes=limit), 1)) == refused
