@@ -6,6 +6,7 @@
 - Programs verified before an interrupt or a failure of the LM are written all the same.
 """
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -105,11 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates or CANDIDATES, not limits.no_split)
     generation = Generation(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
     texts = texts_of(options.task) if language is None else {}
-    result = generated.generate(generation, proposer, files, texts, doubts)
-    print(json_text(NAME, result.as_json) if options.as_json else result.text)
-    if result.message:
-        print_message(NAME, result.message)
-    return result.exit_code
+    start = time.monotonic()
+    generation.run()
+    generated.write(generation, files, texts)
+    if options.as_json:
+        result = {"proposer": proposer, "seconds": round(time.monotonic() - start, 3)}
+        print(json_text(NAME, result | generated.as_json(generation, files, doubts)))
+    else:
+        print(generated.text(generation, files, doubts))
+    return generated.exit_code(NAME, generation)
 
 
 def _parser() -> Parser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from pipeline.record.recorder import recorded
 from pipeline.reporting import pass_rates
 from pipeline.running.job import run_params
 from pipeline.running.plan import RERUN, Fitted, Plan, budget, trusted
-from pipeline.verification.claims import Claim
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import Workers
 from pipeline.verification.task_files import load_with_warnings
@@ -35,19 +34,13 @@ from step_runtime.base.errors import Diagnostic
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A pass over tasks; `run_id` is that of its run in the store, if it was recorded.
+    """A pass of a program over tasks, with the warnings about them; `run_id` is that of its run, if it was recorded."""
 
-    `refused` are the program's demonstrations that verification left out, and `doubts` the warnings about the tasks.
-    """
-
-    program: str
-    lm: str
+    plan: Plan
     tasks: Sequence[Task]
+    doubts: Mapping[str, Sequence[Diagnostic]]
     experience: Experience
     run_id: str | None
-    refused: Sequence[Claim] = ()
-    language: str | None = None
-    doubts: Mapping[str, Sequence[Diagnostic]] = field(default_factory=dict)
 
 
 def evaluate_program(
@@ -65,10 +58,12 @@ def evaluate_program(
     tasks, doubts = load_with_warnings(patterns, config.language)
     with open_workers(config, name) as workers:
         plan = Plan.of_program(config, workers, partial(print_message, name))
-        return replace(_evaluated(name, plan, tasks, command, workers), doubts=doubts)
+        return Evaluation(plan, tasks, doubts, *_evaluated(name, plan, tasks, command, workers))
 
 
-def _evaluated(name: str, plan: Plan, tasks: Sequence[Task], command: str | None, workers: Workers) -> Evaluation:
+def _evaluated(
+    name: str, plan: Plan, tasks: Sequence[Task], command: str | None, workers: Workers
+) -> tuple[Experience, str | None]:
     config = plan.config
     print_message(name, f"{counted(len(tasks), 'task')}, program {config.program}, {plan.lm.model}, seed {config.seed}")
     fit = plan.fitted(tasks)
@@ -85,8 +80,7 @@ def _evaluated(name: str, plan: Plan, tasks: Sequence[Task], command: str | None
             run_id = recorder.run_id
         observers.append(stack.enter_context(ProgressDisplay(config.samples)))
         metric = stack.enter_context(plan.session(workers))
-        experience = sampled_once(plan, fit, tasks, metric, observers, plan.threads(workers))
-        return Evaluation(config.program, plan.lm.model, tasks, experience, run_id, plan.refused, config.language)
+        return sampled_once(plan, fit, tasks, metric, observers, plan.threads(workers)), run_id
 
 
 def sampled_once(
@@ -118,7 +112,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
 
     `by_class` holds the tasks whose class is known, by their oracle.
     """
-    experience = evaluation.experience
+    experience, plan = evaluation.experience, evaluation.plan
     names = pass_rates.in_group_order(task.name for task in evaluation.tasks)
     attempts = experience.attempts
     counts = pass_rates.best_counts(attempts)
@@ -126,7 +120,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
     tokens = TokenCount.sum(experience.tokens.values())
     reasons = [own for result in experience.iterations for own in result.reasons.items()]
     chosen = {name: {"demonstrations": dict(shown)} for name, shown in reasons}
-    tasks, class_of = {task.name: task for task in evaluation.tasks}, pass_rates.classes_in(evaluation.language)
+    tasks, class_of = {task.name: task for task in evaluation.tasks}, pass_rates.classes_in(plan.config.language)
     return {
         **asdict(pass_rates.score(names, counts)),
         "solved": [name for name in names if name in solved],
@@ -134,7 +128,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "by_group": {k: asdict(s) for k, s in pass_rates.scores_by(pass_rates.group_of, names, counts).items()},
         "by_class": {k: asdict(s) for k, s in sorted(pass_rates.scores_by(class_of, names, counts).items())},
         "by_task": {name: _task(name, counts, class_of(name)) | chosen.get(name, {}) for name in names},
-        "diversity": asdict(pass_rates.diversity(attempts, tasks, evaluation.language)),
+        "diversity": asdict(pass_rates.diversity(attempts, tasks, plan.config.language)),
         "samples": experience.settings["num_samples"],
         "temperatures": list(experience.settings["temperatures"]),
         "seed": experience.settings["seed"],
@@ -148,10 +142,10 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         },
         "cost_usd": tokens.cost,
         "seconds": round(experience.seconds, 3),
-        "program": evaluation.program,
-        "lm": evaluation.lm,
+        "program": plan.config.program,
+        "lm": plan.lm.model,
         "run_id": evaluation.run_id,
-        "refused": [refusal.to_dict() for refusal in evaluation.refused],
+        "refused": [refusal.to_dict() for refusal in plan.refused],
         "warnings": warnings_json(evaluation.doubts),
     }
 

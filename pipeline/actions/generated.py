@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from optimizers import TokenCount
 from pipeline.actions.advice import Advice, advise
 from pipeline.actions.generate_programs import Generation, Result
 from pipeline.actions.solutions import write_solution
-from pipeline.base.errors import Exit, UsageError
+from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.outputs import brief, warnings_json
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
@@ -25,17 +24,8 @@ from step_runtime.base.units import TRADED
 from step_runtime.tasks.task import Task as StepTask
 
 Files = Mapping[str, Sequence[Path]]
-"""Files by the name of their task."""
-
-
-@dataclass(frozen=True)
-class Generated:
-    """The results by task: for machines, for people, and as an exit code with a message for stderr."""
-
-    as_json: Mapping[str, Any]
-    text: str
-    exit_code: Exit
-    message: str = ""
+Doubts = Mapping[str, Sequence[Diagnostic]]
+"""Files, and warnings, by the name of their task."""
 
 
 def output_files(
@@ -51,8 +41,8 @@ def output_files(
     """
     if output is None:
         return {task.name: [] for task in tasks}
-    text = registry.suffix(language)
-    endings = {"yaml": (".yaml",), "text": (text,), "both": (".yaml", text)}[form]
+    own = registry.suffix(language)
+    endings = {"yaml": (".yaml",), "text": (own,), "both": (".yaml", own)}[form]
     files = {task.name: [Path(output, f"{task.name}{ending}") for ending in endings] for task in tasks}
     existing = [path for paths in files.values() for path in paths if path.exists()]
     if existing and not force:
@@ -61,47 +51,45 @@ def output_files(
     return files
 
 
-def generate(
-    generation: Generation,
-    proposer: str,
-    files: Files,
-    texts: Mapping[str, str],
-    doubts: Mapping[str, Sequence[Diagnostic]],
-) -> Generated:
-    """Solves the tasks, and writes the programs to each task's files.
-
-    Comments in the task files' `texts` are kept; `doubts` are warnings about the tasks themselves.
+def write(run: Generation, files: Files, texts: Mapping[str, str]) -> None:
+    """Writes the programs found to each task's files, in which comments of the task files' `texts` are kept.
 
     Raises:
-        UsageError: The program can't be used, a task's own code fails, or a file can't be written.
-        LMUnavailable: The LM can't be used.
-        ClusterUnavailable: The cluster can't be used.
+        UsageError: A file can't be written.
     """
-    start, run = time.monotonic(), generation
-    run.run()
     for task in run.tasks:
         if (solution := run.results[task.name].solution) is not None:
             write_solution(task, solution.impl, files[task.name], texts.get(task.name))
-    solved = [task.name for task in run.tasks if run.results[task.name].solution]
-    found = {name: own.solution.findings for name, own in run.results.items() if own.solution}
-    warnings = {name: [*doubts.get(name, ()), *found.get(name, ())] for name in run.results}
-    result = {
-        "proposer": proposer,
-        "solved": solved,
-        "unsolved": [name for name in run.results if name not in solved],
+
+
+def as_json(run: Generation, files: Files, doubts: Doubts) -> dict[str, Any]:
+    """The results for machines; `doubts` are warnings about the tasks themselves."""
+    found = {name: own.solution.findings if own.solution else () for name, own in run.results.items()}
+    return {
+        "solved": [name for name, own in run.results.items() if own.solution],
+        "unsolved": [name for name, own in run.results.items() if not own.solution],
         "tasks": {task.name: _as_json(task, run, files[task.name]) for task in run.tasks},
-        "warnings": warnings_json(warnings),
-        "seconds": round(time.monotonic() - start, 3),
+        "warnings": warnings_json({name: [*doubts.get(name, ()), *own] for name, own in found.items()}),
         **(_asked(run) if run.lm is not None else {}),
     }
-    texts_ = ["\n".join(_lines(task, run, files[task.name])) for task in run.tasks]
+
+
+def text(run: Generation, files: Files, doubts: Doubts) -> str:
+    """The results for people."""
+    texts = ["\n".join(_lines(task, run, files[task.name])) for task in run.tasks]
     doubtful = [f"{name}: warning: {brief(each)}" for name, found in doubts.items() for each in found]
-    text = "\n\n".join([*texts_, *(["\n".join(doubtful)] if doubtful else [])])
-    message = f"{run.message}; verified programs are kept, see above" if run.stopped else ""
+    return "\n\n".join([*texts, *(["\n".join(doubtful)] if doubtful else [])])
+
+
+def exit_code(name: str, run: Generation) -> Exit:
+    """The exit code; what ended the command early is reported on stderr."""
+    if run.stopped:
+        ended = run.stopped != "budget" and run.lm is not None
+        message = f"{run.message}; verified programs are kept, see above"
+        print_message(name, f"{message}. {RERUN}" if ended else message)
     if run.stopped in ("interrupted", "failed"):
-        code = Exit.INTERRUPTED if run.stopped == "interrupted" else Exit.LM
-        return Generated(result, text, code, f"{message}. {RERUN}" if run.lm is not None else message)
-    return Generated(result, text, Exit.NO if result["unsolved"] else Exit.OK, message)
+        return Exit.INTERRUPTED if run.stopped == "interrupted" else Exit.LM
+    return Exit.OK if all(own.solution for own in run.results.values()) else Exit.NO
 
 
 def _asked(run: Generation) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from optimizers import Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import sample_until_solved
 from pipeline import generate
-from pipeline.actions import generate_programs
+from pipeline.actions import generate_programs, generated
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
 from pipeline.verification.metric import Metric
@@ -109,9 +109,8 @@ def test_the_answer_found_does_not_depend_on_threads(engine: Engine, folder: Pat
         sampler = Sampler(Metric(), Sampling(16, (0.4, 0.7), threads, seed=1))
         with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
             example = dspy.Example(task=task).with_inputs("task")
-            answer = sample_until_solved(Agent("none"), {task.name: example}, sampler).found(task.name)
-        assert answer is not None
-        return answer.temperature, answer.sample
+            first, *_ = sample_until_solved(Agent("none"), {task.name: example}, sampler).right(task.name)
+        return first.temperature, first.sample
 
     assert found(1) == found(3) == found(8)
 
@@ -144,7 +143,7 @@ def test_an_interrupt_keeps_what_was_verified(
         if message == "1 of 2 tasks verified":
             raise KeyboardInterrupt
 
-    for module in (generate_programs, generate):
+    for module in (generate_programs, generate, generated):
         monkeypatch.setattr(module, "print_message", interrupt)
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert (load_task(tmp_path / "out" / "double.yaml").impl or "").strip() == RIGHT
