@@ -98,7 +98,13 @@ class Metric:
         def troubles(text: str) -> set[tuple[str, ...]]:
             return {(found.code, *found.message.split(" ")[:2]) for found in self.findings(task, text)}
 
-        return lambda text: self.verdict(task, text).passed and (text == draft or troubles(text) <= troubles(draft))
+        def passes(text: str) -> bool:
+            if not self.verdict(task, text).passed:
+                return False
+            found = set[tuple[str, ...]]() if text == draft else troubles(text)
+            return not found or found <= troubles(draft)
+
+        return passes
 
     def _request(self, task: Task, text: str, *, stress: bool = False) -> Request:
         return Request(task=task.name, statement=task.statement, text=text, language=self._named, stress=stress)

@@ -370,7 +370,9 @@ def _variants(instance: TaskInstance) -> Iterator[Variant]:
             if digest not in seen:
                 seen.add(digest)
                 small = all(_largest(data[name]) <= max(1.0, _largest(sampled[name])) for name in group)
-                yield Variant(_named({name: sampled[name] for name in group}, data, kind), data, rounds, small)
+                # In float32 all inputs together; of one alone, what overflows does so in float64 too.
+                rounded = rounds and group in (inputs, names)
+                yield Variant(_named({name: sampled[name] for name in group}, data, kind), data, rounded, small)
 
 
 def _digest(data: Mapping[str, Data]) -> int:
