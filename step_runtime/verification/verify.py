@@ -63,7 +63,7 @@ _CHANGES = 32
 """Sets of sizes at which a program is tried because it changes there."""
 _MOST_NUMBERS = 2**20
 """Numbers that the streams of a program carry at large sizes; a 32nd of that in the task's tensors."""
-_BEYOND_SIZES = (128, 64, 32, 16)
+_BEYOND_SIZES = (128, 64, 32)
 """What programs slice by."""
 _SHORT = 0.5
 """Seconds of processor time that a reference may take at large sizes."""

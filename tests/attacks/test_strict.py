@@ -58,7 +58,6 @@ def test_a_wrong_program_is_no_release(kind: str, number: int) -> None:
         ("tasks", "index/2", "input[0].topk(3)", "input[0][:64].topk(3)"),
         ("tasks-field", "transducer_loss", "-input[0][-1]", "-input[0][:64][-1]"),
         ("tasks-field", "muon_step", "input[0] / (input[0].norm()", "input[0] / (input[0][:64].norm()"),
-        ("tasks-modern", "beam_step", "best = input[0].flatten()", "best = input[0][:16].flatten()"),
     ],
 )
 def test_a_function_of_the_first_numbers_is_no_release(folder: str, name: str, right: str, wrong: str) -> None:
