@@ -192,6 +192,8 @@ class Reference:
         """A line; one that works on each number alone, of a moved value and weights of a row, runs before it moves."""
         others = [value for value in operands if value.base is None]
         one = torch.Tag.pointwise in node.target.tags and len(others) == len(operands) - 1
+        # Where an operand is spread over others, there is more to move than the value.
+        one = one and node.meta["val"].shape == next(each for each in operands if each.base).tensors[0].shape
         if one and all(value.constant or (value.weight and len(value.shape) < 2) for value in others):
             before = [natural(value, self.symbols) if value.base else (value, []) for value in operands]
             made = self.line(node.name, code, [value for value, _ in before])

@@ -80,6 +80,9 @@ RIGHT: dict[str, Callable[..., Any]] = {
     "a mask by value": of(lambda module, x: x @ module.linear.weight.masked_fill(~module.mask, 0.0)),
     "constants of sizes": of(lambda module, x: x[:, 1:] * x.shape[-1] ** -0.5 + torch.arange(x.shape[-1])),
     "parts": of(lambda module, x: torch.cat([-x[..., x.shape[-1] // 2 :], *x.chunk(2, -1)[:1]], -1)),
+    "a number that is spread over a constant": of(
+        lambda module, x: x.sum(-1)[:, :, None] * torch.arange(x.shape[-1])
+    ),
     "float32 on purpose": of(lambda module, x: x.to(torch.float32).softmax(-1, dtype=torch.float32)),
     "integers": embedding, "a generator": named_generator, "kwargs and bools": masked, "norms": norms,
     "heads": attention, "a causal mask": causal,
