@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -121,8 +121,8 @@ class _Reader:
         if count > MOST:
             raise self._error(("sweep",), f"sweep: expected at most {MOST:,} combinations, got {count:,}")
         places = itertools.product(*(range(len(values)) for values in varied.values()))
-        combinations = (self._combination(base, varied, dict(zip(varied, place, strict=True))) for place in places)
-        return Spec(name, [self._related(each, *chosen) for each in combinations])
+        each = (dict(zip(varied, place, strict=True)) for place in places)
+        return Spec(name, [self._combination(base, varied, places, chosen) for places in each])
 
     def _chosen(self, key: str, content: Any, varied: Mapping[str, Sequence[Any]]) -> Values:
         """The values that choose a configuration."""
@@ -138,22 +138,17 @@ class _Reader:
                 raise self._error((key, field), f"{key}: {field}: {expected}")
         return chosen
 
-    def _related(self, combination: Combination, compare: Values, match: Values) -> Combination:
-        """The combination with those that it is compared with and matched to."""
-        own = combination.values
-        compared, matched = {**own, **compare}, {**own, **match}
-        return replace(
-            combination,
-            compared_with=None if compared == own else compared,
-            matched_to=None if matched == own else matched,
-        )
-
     def _combination(
-        self, base: Mapping[str, Any], varied: Mapping[str, Sequence[Any]], places: Mapping[str, int]
+        self,
+        base: Mapping[str, Any],
+        varied: Mapping[str, Sequence[Any]],
+        places: Mapping[str, int],
+        chosen: Sequence[Values],
     ) -> Combination:
+        """The combination of values at some places, with those that it is compared with and matched to."""
         values = {field: varied[field][place] for field, place in places.items()}
         try:
-            return Combination(values, RunConfig.model_validate(dict(_settings({**base, **values}))))
+            config = RunConfig.model_validate(dict(_settings({**base, **values})))
         except ValidationError as error:
             found = min(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
             field = str(found["loc"][0]) if found["loc"] else ""
@@ -162,6 +157,8 @@ class _Reader:
             if found["type"] == "missing":
                 place, expected = ("base",), "expected a value in `base` or `sweep`"
             raise self._error(place, f"{field}: {expected}") from None
+        related = ({**values, **other} for other in chosen)
+        return Combination(values, config, *(None if other == values else other for other in related))
 
     def _mapping(self, place: yaml_format.Location, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
