@@ -197,8 +197,9 @@ def _moved(target: Any, args: Sequence[Operand], kwargs: dict[str, Any]) -> Any:
         fill, args[2:] = float(args[2] if len(args) > 2 else kwargs.pop("value", 0.0)), [0]
     kwargs = {key: placed(one) for key, one in kwargs.items() if key not in ("memory_format", "dtype", "device")}
     found = target(*map(placed, args), **kwargs)
-    if not sources[0].dtype.is_floating_point and fill not in (0.0, 1.0):
-        raise Unknown("a padding by a number that the type may not have")
+    dtype = sources[0].dtype
+    if dtype not in (torch.float32, torch.float64) and float(torch.tensor(fill).to(dtype)) != fill:
+        raise Unknown("a padding by a number that the type does not have")
     row = _row(sources, fill)
 
     def taken(places: Tensor) -> Value:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch
@@ -190,44 +189,6 @@ def _odd(name: str, *, even: bool = False) -> Rule:
     return rule
 
 
-_FRACTIONS = 24
-"""Up to this fraction of half a turn, sines and cosines of multiples are constants."""
-
-
-def _circular(name: str) -> Rule:
-    """A sine or cosine; of angles that depend on no data and are fractions of half a turn, a constant."""
-    symbol = _odd(name, even=name == "cos")
-
-    def rule(angle: Value) -> Value:
-        found: Value = symbol(angle)
-        halves = angle.known / math.pi
-        for parts in range(1, _FRACTIONS + 1) if bool(halves.isfinite().any()) else ():
-            whole = (halves * parts).round()
-            near = (halves * parts - whole).abs() <= 8 * whole.abs().clamp(min=1) * torch.finfo(torch.float64).eps
-            if bool(near.any()):
-                turns = torch.tensor([_turn(name, place, parts) for place in range(2 * parts)], dtype=torch.float64)
-                known = turns[torch.where(near, whole, 0.0).to(torch.int64) % (2 * parts)]
-                data = torch.where(near, constants(known[0]), found.data)
-                found = found.but(data=data, known=torch.where(near, known, found.known))
-                halves = torch.where(near, NAN, halves)
-        return found
-
-    return rule
-
-
-def _turn(name: str, place: int, parts: int) -> float:
-    """The sine or cosine of a fraction of half a turn; that of the angle in the first eighth, so that all agree."""
-    quarter = Fraction(place, parts) if name == "sin" else Fraction(place, parts) + Fraction(1, 2)
-    quarter %= 2
-    sign = -1 if quarter >= 1 else 1
-    quarter %= 1
-    quarter = min(quarter, 1 - quarter)
-    if quarter == Fraction(1, 6):
-        return sign * 0.5
-    found = math.sin(math.pi * quarter) if quarter <= Fraction(1, 4) else math.cos(math.pi * (Fraction(1, 2) - quarter))
-    return sign * found
-
-
 _FLOATS = "f>f i>f b>f"
 _SAME = "f>f i>i b>b"
 _PLACED = "f>f i>i i>b"
@@ -247,9 +208,8 @@ TABLE: dict[str, Entry] = {
     "exp": Entry(arithmetic.exponential, _FLOATS, lower=True),
     "log": Entry(arithmetic.logarithm, _FLOATS),
     "sqrt": Entry(arithmetic.root, _FLOATS),
-    "sin": Entry(_circular("sin"), _FLOATS),
-    "cos": Entry(_circular("cos"), _FLOATS),
-    **{name: Entry(_odd(name), _FLOATS) for name in ("erf", "atan")},
+    "cos": Entry(_odd("cos", even=True), _FLOATS),
+    **{name: Entry(_odd(name), _FLOATS) for name in ("sin", "erf", "atan")},
     "maximum": Entry(_pair(order.largest), _SAME, exact=True, lower=True),
     "fmax": Entry(_pair(order.largest), tells=True),
     "where": Entry(
@@ -374,20 +334,6 @@ def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     return (1 + x.exp()).log()
 
 
-def _product_of(one: Tensor, other: Tensor) -> Tensor:
-    """A product with vectors."""
-    row, column = one.dim() == 1, other.dim() == 1
-    found = torch.mm(one.unsqueeze(0) if row else one, other.unsqueeze(1) if column else other)
-    found = found.squeeze(1) if column else found
-    return found.squeeze(0) if row else found
-
-
-def _added(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    return lambda bias, one, other, *, beta=1, alpha=1: torch.add(
-        bias if beta == 1 else beta * bias, product(one, other), alpha=alpha
-    )
-
-
 def _windows(x: Tensor, kernel: Sequence[int], stride: Any, padding: Any, dilation: Any) -> Tensor:
     """The windows of images, `(count, channels, numbers of a window, places)`."""
     found: Tensor = torch.ops.aten.im2col(x, list(kernel), list(dilation), list(padding), list(stride))
@@ -446,13 +392,6 @@ def _extreme(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _all(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    dims = [*range(x.dim())] if dim is None else dim if isinstance(dim, list | tuple) else [dim]
-    for one in sorted((one % x.dim() for one in dims), reverse=True):
-        x = x.prod(one, keepdim).bool()
-    return x
-
-
 def _cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     values, places_ = (-x).cummax(dim)
     return -values, places_
@@ -478,15 +417,9 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "logical_xor": lambda one, other: torch.ne(one.bool(), other.bool()),
     "bitwise_xor": torch.ne,
     "isnan": lambda x: torch.ne(x, x),
-    "isinf": lambda x: torch.eq(x.abs(), math.inf),
-    "any": lambda x, dim=None, keepdim=False: _all(x.logical_not(), dim, keepdim).logical_not(),
-    "all": lambda x, dim=None, keepdim=False: _all(x.bool(), dim, keepdim),
     "relu": lambda x: torch.maximum(x, torch.zeros((), dtype=x.dtype)),
     "sign": lambda x: torch.gt(x, 0).to(x.dtype) - torch.gt(torch.zeros((), dtype=x.dtype), x).to(x.dtype),
     "clamp": _clamp,
-    "clamp_min": _clamp,
-    "clamp_max": lambda x, high: _clamp(x, None, high),
-    "hardtanh": lambda x, *ends: _clamp(x, *(ends or (-1.0, 1.0))),
     "remainder": _remains("floor"),
     "fmod": _remains("trunc"),
     "rsqrt": lambda x: x.sqrt().reciprocal(),
@@ -497,7 +430,6 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "cosh": lambda x: (x.exp() + (-x).exp()) / 2,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
-    "silu": lambda x: x * x.sigmoid(),
     "gelu": _gelu,
     "softplus": _softplus,
     "log_sigmoid_forward": lambda x: (x.sigmoid().log(), x),
@@ -509,23 +441,15 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "glu": lambda x, dim=-1: x.chunk(2, dim)[0] * x.chunk(2, dim)[1].sigmoid(),
     # The gap is no number where both are infinite, as in torch.
     "lerp": lambda start, end, weight: (1 - weight) * start + weight * end + 0 * (end - start),
-    "addcmul": lambda x, one, other, *, value=1: x + value * (one * other),
-    "addcdiv": lambda x, one, other, *, value=1: x + value * (one / other),
     "mean": _mean,
     "var": _var,
     "var_mean": _var_mean,
-    "std": lambda *args, **kwargs: _var(*args, **kwargs).sqrt(),
     "linalg_vector_norm": _norm,
     "_cdist_forward": _distances,
     "amin": lambda x, dim=(), keepdim=False: -(-x).amax(dim, keepdim),
     "max": _extreme("max"),
     "min": _extreme("min"),
     "cummin": _cummin,
-    "mv": _product_of,
-    "dot": _product_of,
-    "addmm": _added(torch.mm),
-    "addmv": _added(_product_of),
-    "baddbmm": _added(torch.bmm),
     "convolution": _convolution,
     "max_pool2d_with_indices": _pool,
     "index_select": lambda x, dim, index: torch.ops.aten.index(x, [None] * (dim % x.dim()) + [index]),
