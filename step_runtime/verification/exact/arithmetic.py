@@ -216,6 +216,9 @@ def multiply(one: Value, other: Value) -> Value:
         Unknown: One is infinite, and the other one depends on data.
     """
     one, other = aligned(one, other)
+    for unit, value in ((one, other), (other, one)):
+        if value.logs is not None and bool((unit.known == 1).all()):
+            return alike(value, unit)[0]
     if any(own.endless and bool((own.infinite & rest.open).any()) for own, rest in ((one, other), (other, one))):
         raise Unknown("an infinite number times one that depends on data")
     finite(one, other.signs < 2)

@@ -292,6 +292,8 @@ def choose(test: Value, one: Value, other: Value) -> Value:
     masks = flags(test.masks, one.masks, other.masks)
     if not bool(test.open.any()):
         return picked(test.known, one, other).but(masks=masks)
+    if (extreme := _extreme(test, one, other)) is not None:
+        return extreme.but(masks=masks)
     open_ = test.open
     if any(bool((open_ & (value.known >= ENDLESS)).any()) for value in (one, other)):
         raise Unknown("plus infinity by data")
@@ -321,6 +323,19 @@ def choose(test: Value, one: Value, other: Value) -> Value:
         size=test.size.times(one.size.plus(other.size)),
     )
     return _masked(found, test, one, other, either)
+
+
+def _extreme(test: Value, one: Value, other: Value) -> Value | None:
+    """The extreme that a choice is, if it takes the larger of both, or the lesser, by their comparison."""
+    if any(value.lower is not None or value.endless for value in (one, other)):
+        return None
+    for first, second in ((one, other), (other, one)):
+        over, under = (
+            symbols("above", fingerprint(subtract(*pair).data)) for pair in ((first, second), (second, first))
+        )
+        if any(bool(same(test.data, each).all()) for each in (over, (1 - under) % moduli(under))):
+            return largest(one, other) if first is one else negative(largest(negative(one), negative(other)))
+    return None
 
 
 def _mixed(test: Value, one: Tensor, other: Tensor) -> Tensor:

@@ -392,6 +392,14 @@ def _extreme(name: str) -> Callable[..., Any]:
     return rule
 
 
+def _all(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    x = x.bool()
+    dims = [*range(x.dim())] if dim is None else dim if isinstance(dim, list | tuple) else [dim]
+    for one in sorted((one % x.dim() for one in dims), reverse=True):
+        x = x.prod(one, keepdim).bool()
+    return x
+
+
 def _cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     values, places_ = (-x).cummax(dim)
     return -values, places_
@@ -417,9 +425,13 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "logical_xor": lambda one, other: torch.ne(one.bool(), other.bool()),
     "bitwise_xor": torch.ne,
     "isnan": lambda x: torch.ne(x, x),
+    "any": lambda x, dim=None, keepdim=False: _all(x.logical_not(), dim, keepdim).logical_not(),
+    "all": _all,
     "relu": lambda x: torch.maximum(x, torch.zeros((), dtype=x.dtype)),
     "sign": lambda x: torch.gt(x, 0).to(x.dtype) - torch.gt(torch.zeros((), dtype=x.dtype), x).to(x.dtype),
     "clamp": _clamp,
+    "clamp_min": _clamp,
+    "clamp_max": lambda x, high: _clamp(x, None, high),
     "remainder": _remains("floor"),
     "fmod": _remains("trunc"),
     "rsqrt": lambda x: x.sqrt().reciprocal(),

@@ -35,7 +35,7 @@ _ALSO_SPLIT = (
     "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "log2", "log10", "frac",
     "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
     "heaviside", "threshold", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
-    "dist", "prelu", "_prelu_kernel", "addmm", "addmv", "clamp_min", "clamp_max", "hardtanh", "isinf", "any", "all",
+    "dist", "prelu", "_prelu_kernel", "addmm", "addmv", "hardtanh", "isinf",
 )  # fmt: skip
 
 

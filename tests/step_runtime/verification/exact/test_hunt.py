@@ -77,6 +77,8 @@ def test_a_wrong_program_is_never_proved(kind: str, every: int) -> None:
 
 
 RIGHT = [
+    ("torch.where(x > y, x, y)", "torch.maximum(x, y)"),
+    ("torch.where(x <= y, x, y)", "torch.minimum(y, x)"),
     ("x * 2", "x + x"),
     ("x.sum() + y", "x[0] + x[1] + x[2] + x[3] + y"),
     ("torch.softmax(x, 0)", "x.exp() / x.exp().sum()"),
