@@ -10,25 +10,31 @@ over all orders of lines. It is a lower bound: right programs with other steps c
 
 How to run: python -m benchmarks.assay states -o states.jsonl                   the states, once (some minutes)
             python -m benchmarks.assay export states.jsonl -o choices.jsonl     what an LM has to score, once
-            python -m benchmarks.assay table states.jsonl [--scores scores.jsonl --choices choices.jsonl]
+            python -m benchmarks.assay ask states.jsonl --api-base URL --model NAME -o scores.jsonl     or a server
+            python -m benchmarks.assay table states.jsonl [--scores scores.jsonl]
 
-A line of choices.jsonl is a request: `system`, `user` (demonstrations first, turns divided by ChatML's marks), the
-beginning `prefix` of the answer, and how it may go on, `choices`. A line of scores.jsonl is its answer: `id`, and
-`logprobs`, the sum of the log-probabilities of each choice's tokens.
+A line of choices.jsonl is a request: `messages`, the beginning `prefix` of the answer, and how it may go on, `choices`.
+A line of scores.jsonl is its answer: `id`, and `logprobs`, the sum of the log-probabilities of each choice's tokens.
+`ask` needs a server of OpenAI's kind that continues the last message and gives log-probabilities of tokens, as
+llama.cpp and vLLM do. It asks for one token where choices part. Stopped and started again, it goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
 from math import exp, log, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from openai import OpenAI
 
 from benchmarks.learning import interval
 from pipeline.agent.agent import Agent
@@ -46,7 +52,6 @@ from step_runtime.verification.verify import Verifier
 
 SETS = ("", "-extra", "-modern", "-field")
 STEP: Any = registry.find(None)
-TURN = "<|im_end|>\n<|im_start|>{}\n"
 Shown = tuple[str, ...]
 Row = dict[str, Any]
 
@@ -253,26 +258,108 @@ class Requests:
     def request(self, name: str, shown: Shown, text: str, lines: Sequence[str]) -> Row:
         """What a model is asked that continues the last message."""
         prefix, choices = continued(text, lines)
-        system, *turns = self._prompt(name, shown)
-        user = turns[0]["content"] + "".join(TURN.format(turn["role"]) + turn["content"] for turn in turns[1:])
-        return {"system": system["content"], "user": user, "prefix": prefix, "choices": choices}
+        return {"messages": self._prompt(name, shown), "prefix": prefix, "choices": choices}
 
 
-def choices(rows: Sequence[Row]) -> Iterator[Row]:
-    """A request for each task, distinct demonstrations and state that has several lines."""
-    demonstrations = Demonstrations(rows)
-    requests = Requests(demonstrations.solved)
-    by_task: dict[str, dict[str, dict[str, None]]] = {}
+def texts(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, None]]]:
+    """By task and beginning of a program, the lines that an LM chooses from."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for row in rows:
         for state in row["states"]:
-            by_task.setdefault(row["task"], {}).setdefault(state["text"], {}).update(dict.fromkeys(state["lines"]))
-    for name, texts in by_task.items():
-        for shown in demonstrations.asked(name):
-            for number, (text, lines) in enumerate(texts.items()):
+            found.setdefault(row["task"], {}).setdefault(state["text"], {}).update(dict.fromkeys(state["lines"]))
+    return found
+
+
+def identity(name: str, shown: Shown, number: int) -> str:
+    """The name of a request: of a task, demonstrations, and the number of its beginning among those of `texts`."""
+    return f"{name} {'+'.join(shown) or '-'} {number}"
+
+
+def choices(rows: Sequence[Row], names: Sequence[str] = (), arms: Sequence[str] = ()) -> Iterator[Row]:
+    """A request for each task, distinct demonstrations (of arms, or all) and beginning that has several lines."""
+    demonstrations = Demonstrations(rows)
+    requests, known = Requests(demonstrations.solved), texts(rows)
+    for name in names or known:
+        own = demonstrations.arms(name)
+        for shown in dict.fromkeys(own[arm] for arm in arms) if arms else demonstrations.asked(name):
+            for number, (text, lines) in enumerate(known[name].items()):
                 if len(lines) > 1:
-                    request = requests.request(name, shown, text, [*lines])
-                    key = {"task": name, "shown": shown, "text": text, "lines": [*lines]}
-                    yield {"id": f"{name} {'+'.join(shown) or '-'} {number}", **request, **key}
+                    yield {"id": identity(name, shown, number), **requests.request(name, shown, text, [*lines])}
+
+
+# --- a server's answers -----------------------------------------------------------------------------------------------
+
+Tokens = Callable[[str], Mapping[str, float]]
+"""What may follow an answer's beginning: log-probabilities of the likeliest tokens, by their texts."""
+
+
+def server(client: OpenAI, model: str, most: int, messages: Sequence[Row]) -> Tokens:
+    """Requests for one token that continues an answer to messages."""
+
+    def after(begun: str) -> Mapping[str, float]:
+        answer = client.chat.completions.create(
+            model=model,
+            messages=cast("Any", [*messages, {"role": "assistant", "content": begun}]),
+            max_tokens=1,
+            temperature=1.0,
+            logprobs=True,
+            top_logprobs=most,
+            extra_body={"continue_final_message": True, "add_generation_prompt": False},
+        )
+        said = answer.choices[0].logprobs
+        if said is None or not said.content:
+            raise SystemExit(f"{client.base_url} gives no log-probabilities of tokens")
+        return {each.token: each.logprob for each in said.content[0].top_logprobs}
+
+    return after
+
+
+LEAST_SHARE = 1e-4
+
+
+def logprobs(after: Tokens, prefix: str, choices: Sequence[str]) -> list[float]:
+    """Of choices after a prefix, under the constraint to them, whatever their tokens.
+
+    A choice that none of the tokens given leads to counts as the least likely of them, and one that others go on from
+    as all tokens that lead to none. Where all that is left has a share below `LEAST_SHARE`, it is split evenly.
+    """
+    found = dict.fromkeys(choices, 0.0)
+    open_: list[tuple[str, tuple[str, ...], float]] = [("", tuple(choices), 1.0)]
+    while open_:
+        text, left, share = open_.pop()
+        if len(left) == 1 or share < LEAST_SHARE:
+            for choice in left:
+                found[choice] += share / len(left)
+            continue
+        text = max(text, _alike(left), key=len)
+        tokens = {token: exp(logprob) for token, logprob in after(prefix + text).items()}
+        led: dict[tuple[str, ...], dict[str, float]] = {}
+        for token, chance in tokens.items():
+            on = tuple(choice for choice in left if choice.startswith(text + token)) or tuple({text} & {*left})
+            if token and on:
+                led.setdefault(on, {})[token] = chance
+        unseen = [choice for choice in left if not any(choice in on for on in led)]
+        shares = [(on, max(own, key=own.__getitem__), sum(own.values())) for on, own in led.items()]
+        shares += [((choice,), "", min(tokens.values())) for choice in unseen]
+        total = sum(each for _, _, each in shares)
+        open_ += [(text + token, on, share * each / total) for on, token, each in shares]
+    return [log(max(found[choice], 1e-30)) for choice in choices]
+
+
+def _alike(choices: Sequence[str]) -> str:
+    """How choices begin, up to where a token may straddle the place at which they part."""
+    begun = os.path.commonprefix([*choices])  # noqa: RUF071  texts, not paths
+    digits = all(choice[len(begun) : len(begun) + 1].isdigit() for choice in choices)
+    return begun if digits else re.sub(r"\W*\w*$", "", begun)
+
+
+def asked(requests: Iterable[Row], known: Container[str], base: str, model: str, most: int) -> Iterator[Row]:
+    """A server's answers to requests that are not known."""
+    client = OpenAI(base_url=base, api_key=os.environ.get("OPENAI_API_KEY", "none"), timeout=3600)
+    for request in requests:
+        if request["id"] not in known:
+            after = server(client, model, most, request["messages"])
+            yield {"id": request["id"], "logprobs": logprobs(after, request["prefix"], request["choices"])}
 
 
 # --- chances ----------------------------------------------------------------------------------------------------------
@@ -342,15 +429,14 @@ SAMPLES = (1, 2, 4, 8)
 class Assay:
     """The exact chances of the tasks that have right states."""
 
-    def __init__(self, rows: Sequence[Row], requests: Sequence[Row] = (), scores: Sequence[Row] = ()) -> None:
+    def __init__(self, rows: Sequence[Row], scores: Sequence[Row] = ()) -> None:
         self.rows = {(row["task"], row["repeats"]): row["states"] for row in rows}
         self.tasks = [*dict.fromkeys(row["task"] for row in rows if row["states"])]
         self.demonstrations = Demonstrations(rows)
-        known = {row["id"]: row["logprobs"] for row in scores}
-        self._scores = {
-            (row["task"], tuple(row["shown"]), row["text"]): dict(zip(row["lines"], known[row["id"]], strict=True))
-            for row in requests
-            if row["id"] in known
+        self._known = {row["id"]: row["logprobs"] for row in scores}
+        self._texts = {
+            name: {text: (number, [*lines]) for number, (text, lines) in enumerate(own.items())}
+            for name, own in texts(rows).items()
         }
 
     def scored(self, arms: Iterable[Arm]) -> list[str]:
@@ -381,8 +467,15 @@ class Assay:
         return self.demonstrations.arms(name)[arm.shown or "nothing"]
 
     def _is_scored(self, name: str, arm: Arm) -> bool:
-        texts = [row["text"] for repeats in (0, 1) for row in self.rows[name, repeats] if len(row["lines"]) > 1]
-        return arm.shown is None or all((name, self._shown(name, arm), text) in self._scores for text in texts)
+        if arm.shown is None:
+            return True
+        numbers = [number for number, lines in self._texts[name].values() if len(lines) > 1]
+        return all(identity(name, self._shown(name, arm), number) in self._known for number in numbers)
+
+    @cache  # noqa: B019
+    def _scores(self, name: str, shown: Shown, text: str) -> Mapping[str, float]:
+        number, lines = self._texts[name][text]
+        return dict(zip(lines, self._known[identity(name, shown, number)], strict=True))
 
     def _chance(self, name: str, repeats: int, arm: Arm, weight: float) -> float:
         def weigh(row: Row) -> list[float]:
@@ -392,7 +485,7 @@ class Assay:
             own = [-log(2) * bits for bits in self.bits(name, row["text"], tuple(lines), arm.prior)]
             if arm.shown is None:
                 return own
-            table = self._scores[name, self._shown(name, arm), row["text"]]
+            table = self._scores(name, self._shown(name, arm), row["text"])
             if arm.product:
                 return [log(each) for each in drawn([table[line] / TEMPERATURE for line in lines], own, weight)]
             return [bits + weight / TEMPERATURE * table[line] for bits, line in zip(own, lines, strict=True)]
@@ -440,8 +533,10 @@ def read(path: Path) -> list[Row]:
 
 def show(assay: Assay, options: argparse.Namespace) -> None:
     """Prints the tables."""
-    arms = {label: arm for label, arm in ARMS.items() if options.scores or arm.shown is None}
-    names = [name for name in assay.scored(arms.values()) if options.set in (_set(name), "all")]
+    shown = {None, *(options.arms or [arm.shown for arm in ARMS.values()])} if options.scores else {None}
+    arms = {label: arm for label, arm in ARMS.items() if arm.shown in shown}
+    scored = [name for name in assay.scored(arms.values()) if options.set in (_set(name), "all")]
+    names = [name for name in scored if name in (options.tasks or scored)]
     print("\n".join(table(assay, arms, names)))
     for name in names if options.by_task else ():
         print(name, *(f"{assay.chances(name, arm)[0]:.3f}" for arm in arms.values()))
@@ -455,22 +550,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     walked.add_argument("tasks", nargs="*", help="names; all by default")
     walked.add_argument("--most", type=int, default=1500, help="states walked for a task")
     exported = commands.add_parser("export")
-    exported.add_argument("states", type=Path)
-    for each in (walked, exported):
+    asking = commands.add_parser("ask")
+    asking.add_argument("--api-base", required=True)
+    asking.add_argument("--model", default="model")
+    asking.add_argument("--top", type=int, default=20, help="tokens asked for (default: %(default)s)")
+    for each in (walked, exported, asking):
         each.add_argument("-o", "--output", type=Path, required=True)
     tabled = commands.add_parser("table")
-    tabled.add_argument("states", type=Path)
-    tabled.add_argument("--choices", type=Path)
     tabled.add_argument("--scores", type=Path)
     tabled.add_argument("--set", choices=["benchmark", *(kind[1:] for kind in SETS[1:]), "all"], default="benchmark")
     tabled.add_argument("--by-task", action="store_true", help="each task's chance in one sample")
+    for each in (exported, asking, tabled):
+        each.add_argument("states", type=Path)
+        each.add_argument("--tasks", nargs="+", default=[], help="names; all by default")
+        each.add_argument("--arms", nargs="+", default=[], help="as nothing and groups; all by default")
     options = parser.parse_args(arguments)
     if options.command == "table":
-        with_lm = (read(options.choices), read(options.scores)) if options.scores else ()
-        show(Assay(read(options.states), *with_lm), options)
+        show(Assay(read(options.states), read(options.scores) if options.scores else ()), options)
         return 0
-    rows = states(options.most, options.tasks) if options.command == "states" else choices(read(options.states))
-    with options.output.open("w", encoding="utf-8") as file:
+    if options.command == "states":
+        rows = states(options.most, options.tasks)
+    else:
+        rows = choices(read(options.states), options.tasks, options.arms)
+    if options.command == "ask":
+        known = {row["id"] for row in read(options.output)} if options.output.exists() else ()
+        rows = asked(rows, known, options.api_base, options.model, options.top)
+    with options.output.open("a" if options.command == "ask" else "w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row) + "\n")
             file.flush()
