@@ -17,6 +17,7 @@ from pipeline.verification.sandbox import SandboxOptions
 
 if TYPE_CHECKING:
     from pipeline.record.request import Request
+    from pipeline.record.resume import Resumed
 
 NAME = "pipeline.compile"
 EPILOG = """\
@@ -70,12 +71,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from pipeline.actions import compile_agent as action
 
+    plan: Request | Resumed
     if config is None:
         plan = action.resume(str(options.resume), given, options.force)
     else:
-        plan = action.prepare(config)
+        plan = request = action.prepare(config)
         if options.dry_run:
-            return _dry_run(plan, options)
+            return _dry_run(request, options)
     command = command_line(NAME, argv)
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:

@@ -128,7 +128,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "by_group": {k: asdict(s) for k, s in pass_rates.scores_by(pass_rates.group_of, names, counts).items()},
         "by_class": {k: asdict(s) for k, s in sorted(pass_rates.scores_by(class_of, names, counts).items())},
         "by_task": {name: _task(name, counts, class_of(name)) | chosen.get(name, {}) for name in names},
-        "diversity": asdict(pass_rates.diversity(attempts, tasks, plan.config.language)),
+        "diversity": pass_rates.diversity(attempts, tasks, plan.config.language),
         "samples": experience.settings["num_samples"],
         "temperatures": list(experience.settings["temperatures"]),
         "seed": experience.settings["seed"],

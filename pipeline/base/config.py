@@ -350,12 +350,12 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     def require_used(self) -> None:
         """Raises `UsageError` for an option that the optimizer, the LM or the language has no use for, or lacks."""
         self.require_served(self.lm)
-        for name, given in (
+        for name, chosen in (
             ("--objective", self.objective != "correctness"),
             ("--split", self.split),
-            ("--teacher search", self.teacher),
+            ("--teacher search", self.teacher is not None),
         ):
-            if given:
+            if chosen:
                 step_only(self.language, name)
         limits = (self.max_iterations, self.match_tokens, self.max_tokens_total, self.max_usd, self.max_minutes)
         if self.selection == RESAMPLE and not any(limits):
