@@ -331,7 +331,7 @@ def _buckets(space: TypeSpace, seeds: Iterable[SeedStream], *, free: bool) -> di
     }
 
 
-_GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "meetings", "candidates", "time", "clock", "crashed")
+_GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "meetings", "time", "clock", "crashed")
 """Of the reasons of several phases, the last in this order counts."""
 
 
