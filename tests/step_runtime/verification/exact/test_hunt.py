@@ -83,7 +83,7 @@ RIGHT = [
     ("x.sum() + y", "x[0] + x[1] + x[2] + x[3] + y"),
     ("torch.softmax(x, 0)", "x.exp() / x.exp().sum()"),
     ("x ** 33", "x ** 30 * x ** 3"),
-    ("x / (x * x + 1)", "x * (1 / (1 + x.square()))"),
+    ("x / (x * x + y * y + 1)", "x * (1 / (1 + y * y + x.square()))"),
     ("(x > 0).sum() + y", "(x > 0).double().sum() + y"),
     ("(x + 1) - x", "x * 0 + 1"),
     ("(x * x - y * y)", "(x - y) * (x + y)"),
@@ -178,8 +178,3 @@ def test_functions_that_differ_have_other_residues(laws: str) -> None:
         (one, other) for (one, a), (other, b) in itertools.combinations(zip(forms, words, strict=True), 2) if a == b
     ]
     assert alike == [] and len(forms) > 120
-
-
-def test_what_may_be_0_divides_on_both_sides_alone() -> None:
-    assert proved(pair("x / (x * x + y * y + 1)", "x * (1 / (1 + y * y + x * x))"), MAP).answer == "proved"
-    assert proved(pair("x * (y - 1) / (y - 1)", "x"), MAP).answer == "unknown"
