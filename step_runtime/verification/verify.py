@@ -65,7 +65,7 @@ _MOST_NUMBERS = 2**20
 """Numbers that the streams of a program carry at large sizes; a 32nd of that in the task's tensors."""
 _BEYOND_SIZES = (128, 64, 32)
 """What programs slice by."""
-_SHORT = 0.5
+_SHORT = 1.0
 """Seconds of processor time that a reference may take at large sizes."""
 _AT_LARGE = (0, 1, 2)
 """Seeds at large sizes, where numbers are ranked or compared: the three largest of 129 numbers are among the first 64
