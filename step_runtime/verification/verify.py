@@ -312,7 +312,7 @@ class Verifier:
                     details = (*found[0].details, *([f"at {place.place}"] if checked.found else []), _BEYOND)
                     yield replace(found[0], stage="stress", code="stress-sizes", details=details)
                     return
-                tried |= {other for other, size in place.sizes.items() if size > beyond}
+                tried |= {name} | {other for other, size in place.sizes.items() if size > _BEYOND_SIZES[0]}
         finally:
             self.limits = limits
 
