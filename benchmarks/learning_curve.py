@@ -19,7 +19,7 @@ from math import comb
 from pathlib import Path
 
 from optimizers import Experience
-from pipeline.charts.plots import draw_curves
+from pipeline.charts.plots import Panel, plot
 from pipeline.record.resume import load_experience
 
 Point = tuple[float, float]
@@ -81,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     options.output.write_text(json.dumps(curves) + "\n", encoding="utf-8")
     drawn = {"the run that learns": learns, "the run that only samples": samples}
-    draw_curves({"samples": drawn}, len(learning.tasks), options.output.with_suffix(".svg"))
+    tasks = len(learning.tasks)
+    panel = Panel(drawn, f"solved tasks, of {tasks}", "samples spent", kind="step", top=tasks)
+    plot(options.output.with_suffix(".svg"), panel, size=(6.0, 4.25))
     return 0
 
 

@@ -21,8 +21,9 @@ import torch
 
 from step_runtime import Task, Verifier
 from step_runtime.language.parser import read
-from step_runtime.verification.exact.proof import ExactVerdict, Prover
+from step_runtime.verification.exact.proof import Prover
 from step_runtime.verification.exact.trace import prepare
+from step_runtime.verification.verdict import ExactVerdict
 from tests.support.mutants import changed
 from tests.support.oracles import SETS, programs
 

@@ -109,13 +109,13 @@ def reference_of(task: Task, path: Path, sizes: Mapping[str, int]) -> Builder:
             assert isinstance(last, ast.Expr | ast.Assign) and last.value is not None
             names.append(f"result_{len(names)}")
             body += [*before, ast.copy_location(ast.Assign([ast.Name(names[-1], ast.Store())], last.value), last)]
-    code = compile(ast.fix_missing_locations(ast.Module(body, [])), str(path), "exec")
+    compiled = compile(ast.fix_missing_locations(ast.Module(body, [])), str(path), "exec")
 
     def reference(*tensors: Tensor) -> Any:
         scope = {"torch": torch, "math": math, **{f"{dim}_value": size for dim, size in sizes.items()}}
         scope["input_data"] = dict(zip((spec.name for spec in task.inputs), tensors, strict=True))
         exec(task.global_ or "", scope)
-        exec(code, scope)
+        exec(compiled, scope)
         return tuple(scope[name] for name in names)
 
     return reference

@@ -84,7 +84,8 @@ def load_task(source: str | Path | nn.Module | Builder, inputs: Builder | None =
     elif callable(source) or ".py:" in str(source):
         task = import_module(source if callable(source) else str(source)).task
     else:
-        task = complete(Path(source)).task if is_open(Path(source)) else load_file(Path(source))
+        path = Path(str(source))
+        task = complete(path).task if is_open(path) else load_file(path)
     return task.named(name) if name else task
 
 
