@@ -277,8 +277,10 @@ def _imported(module: str) -> Path:
 
 def _is_open(file: Path) -> bool:
     """Whether a task file leaves its functions to the catalogue."""
+    from step_runtime.tasks.yaml_format import read_text
+
     try:
-        return re.search("^fns: auto *$", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
+        return re.search("^fns: auto *$", read_text(file), re.MULTILINE) is not None
     except (OSError, ValueError):
         return False
 
