@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
 from pipeline.modules.builder import Builder, Built, built, check_same, find_builder, reference_of, sizes_of
+from pipeline.modules.confined import Completed, completed
 from pipeline.modules.reference import Reference
 from pipeline.modules.rows import Functions, Value
 from pipeline.modules.symbols import Symbols, apart
@@ -146,6 +147,13 @@ def complete(path: Path) -> Imported:
         TaskError: It is no valid task otherwise.
         UsageError: As `load_task`; the message names the line of the task file.
     """
+    found = completed(path)
+    task = task_in(read_source(found.text, str(path), path.parent), task_name(path))
+    return Imported(found.text, task, found.derived, found.missing, None)
+
+
+def taken_apart(path: Path) -> Completed:
+    """`complete`, by running the reference in this process."""
     text, name = task_text(path), task_name(path)
     text = text if re.search("^fns_from:", text, re.MULTILINE) else f"fns_from: {_NAME}\n{text}"
     bare = task_in(read_source(_AUTO.sub("fns: []", text), str(path), path.parent), name)
@@ -160,9 +168,8 @@ def complete(path: Path) -> Imported:
 
     reference, *_ = _exported(build, sets, str(path))
     filled = _AUTO.sub(lambda _: yaml_format.dump({"fns": reference.functions.fns}).rstrip(), text)
-    task = task_in(read_source(filled, str(path), path.parent), name)
     functions = reference.functions
-    return Imported(filled, task, functions.derived, tuple(sorted(functions.missing)), None)
+    return Completed(text=filled, derived=functions.derived, missing=tuple(sorted(functions.missing)))
 
 
 def _exported(

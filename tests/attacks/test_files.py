@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import load_program, verify
+from pipeline import load_program, load_task, verify
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.files import write_text
 from pipeline.cli.program_arguments import read_text
@@ -239,3 +239,24 @@ def test_what_is_left_over_stops_no_command(kind: str, store_folder: Path) -> No
         assert precious.read_text() == "untouched"
     if precious.is_dir():
         assert (precious / "file").read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open({place!r}, 'w').write('x')",
+        "open('/etc/passwd').read()",
+        "__import__('socket').create_connection(('127.0.0.1', 9))",
+        "__import__('os')._exit(0)",
+    ],
+)
+def test_a_task_that_leaves_its_functions_open_is_confined(code: str, tmp_path: Path) -> None:
+    """Its reference runs before any cell of a command does."""
+    (path := tmp_path / "open.yaml").write_text(
+        f"global: |\n  {code.format(place=str(tmp_path / 'executed'))}\nfns: auto\n"
+        "inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]\n"
+        "outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: [\"input_data['E0'] * 2\"]}]\n"
+    )
+    with pytest.raises(UsageError, match=r"Error|ended the process"):
+        load_task(path)
+    assert not (tmp_path / "executed").exists()
