@@ -29,10 +29,10 @@ PROVED = {
     "a composition of lines": (FF, [1, 0], "[state[0] * input[0], state[1] * input[0] + input[1]]"),
     "a sum of probabilities": (F, [0], "[state[0] + input[0] - state[0] * input[0]]"),
     "a constant tensor": (F, [0], "[state[0] + input[0] * torch.tensor(1.0)]"),
+    "a maximum by choice": (F, ["-inf"], "[torch.where(input[0] > state[0], input[0], state[0])]"),
     "a product of matrices": ("Buffer(fp32, [4, 4])", [0], "[state[0] + input[0] + state[0] @ input[0]]"),
 }
 LEFT = {
-    "a maximum by choice": (F, ["-inf"], "[torch.where(input[0] > state[0], input[0], state[0])]"),
     "a logarithm of sums": (F, ["-inf"], "[torch.logaddexp(state[0], input[0])]"),
     "one that resets beyond a bound": (F, [0], "[torch.where(state[0] + input[0] > 1e6, 0.0, state[0] + input[0])]"),
     "one that resets at an element": (F, [0], "[torch.where(input[0] > 1e6, input[0], state[0] + input[0])]"),
