@@ -6,11 +6,11 @@ derivation makes it of others by a rule. Streams that give an output when read a
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import log2
 from random import Random
 from typing import NamedTuple, TypeAlias
 
@@ -23,6 +23,7 @@ from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.precedents import Maker, Profile, fingerprints_of, maker_of_input, nearest
 from pipeline.synthesis.rules import (
     ProgramBuilder,
+    ProgramTerm,
     RoundLimits,
     Rule,
     RuleTable,
@@ -36,11 +37,15 @@ from pipeline.synthesis.rules import (
 )
 from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
 from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal
+from pipeline.synthesis.transplants import programs_of
 from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace
-from pipeline.synthesis.value_blocks import digests
+from pipeline.synthesis.value_blocks import ROWS, digests, operand
+from step_runtime.base.errors import RunError, StepError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import StreamType
 from step_runtime.execution.invocation import default_dtype
+from step_runtime.primitives import Operand
+from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import SolvedTask, Task
 
@@ -70,11 +75,12 @@ class Derivation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A node that is there at first: an input."""
+    """A node that is there at first: an input, or a stream of a precedent's plan, with its bits."""
 
     node: NodeId
     term: Term
-    maker: Maker
+    maker: Maker | None
+    bits: float
 
 
 class Chart:
@@ -120,9 +126,21 @@ class Chart:
             self._observation = Observation(instance, self._executor)
             self._seeds = SeedStreams(self._observation.inputs)
             for stream in self._observation.inputs:
-                self.starts.append(Start(self._node(stream), stream.term, maker_of_input(stream.type)))
-            with contextlib.suppress(OutOfBudget):
+                self.starts.append(Start(self._node(stream), stream.term, maker_of_input(stream.type), 0.0))
+            try:
+                for program, weight in programs_of(precedents, self.task, self.scope, fingerprints):
+                    for stream in streams_of(self._executor, program, self._observation.inputs):
+                        self._transplant(stream, weight)
                 self._enumerate()
+            except OutOfBudget:
+                pass
+
+    def _transplant(self, stream: SeedStream, weight: float) -> None:
+        node = self._node(stream)
+        self.starts.append(Start(node, stream.term, None, 1 - 2 * log2(weight)))
+        if self._observation.has_landmark(stream):
+            self.landmarks.add(node)
+            self._seeds.add(stream)
 
     def _enumerate(self) -> None:
         number = 0
@@ -212,6 +230,37 @@ class Chart:
         return self._bucket(stream.type, stream.cost)[stream.row]
 
 
+def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[SeedStream]) -> Iterator[SeedStream]:
+    """The streams that a program's functions make, up to the first primitive that fails.
+
+    Raises:
+        OutOfBudget: The time is up.
+    """
+    streams: dict[StreamId, Operand] = {
+        place: operand(stream.type, executor.layout(stream.type), stream.values) for place, stream in enumerate(inputs)
+    }
+    for node in program.nodes:
+        executor.spend(1 if node.op.functions() else 0)
+        if any(stream not in streams for stream in node.inputs):
+            continue
+        try:
+            made = executor.add(node.op, *(streams[stream] for stream in node.inputs))
+        except RunError as error:
+            if error.code == "time-limit":
+                raise OutOfBudget("clock") from None
+            return
+        except StepError:
+            return
+        streams |= zip(node.outputs, made, strict=True)
+        for number, result in zip(node.outputs, made, strict=True):
+            *shape, rows = result.type.shape
+            # A routed stream has one dim, in which the rows of a block are no longer apart.
+            if node.op.functions() and rows == ROWS:
+                type_ = StreamType(result.type.dtype, tuple(shape))
+                values = executor.layout(type_).pack(tuple(result.data), 1)
+                yield SeedStream(type_, values, ProgramTerm(program, number), 1)
+
+
 _NOISE = 0.3
 """Bits of noise at temperature 1: a derivation has some noise of its own at each step, and a program has many steps."""
 
@@ -245,7 +294,7 @@ class _Sample:
         """The program's text."""
         results: list[NodeId | None] = [None] * len(self._chart.results)
         for start in self._chart.starts:
-            self._push(start, 0.0)
+            self._push(start, start.bits)
         left = self._candidates
         while self._open and left >= 0 and None in results:
             cost, _, way, repeated = heapq.heappop(self._open)
@@ -257,7 +306,7 @@ class _Sample:
                 self._enter(way, cost + now - repeated, now)
                 continue
             self._reach(node, cost, way)
-            if isinstance(way, Derivation):
+            if not (isinstance(way, Start) and not way.bits):
                 left -= 1
                 self.tried += 1
             if node in self._chart.landmarks:
@@ -288,7 +337,7 @@ class _Sample:
 
     def _maker(self, node: NodeId) -> Maker:
         way = self._made[node]
-        return way.maker if isinstance(way, Start) else self._chart.grammar.maker(way.rule)
+        return (way.maker or ()) if isinstance(way, Start) else self._chart.grammar.maker(way.rule)
 
     def _push(self, way: Derivation | Start, cost: float) -> None:
         """Lists a way to make a stream, with its noise; inputs are there at once."""

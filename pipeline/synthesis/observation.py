@@ -559,6 +559,10 @@ class Observation:
         ]
         self.sane_only = self.landmarks.finite and all(bool(sane(value).all()) for value in self.wanted)
 
+    def has_landmark(self, stream: SeedStream) -> bool:
+        """As `reached`, for one stream."""
+        return bool(list(self.reached(stream.type, stream.values, lambda _: stream.term)))
+
     def reached(self, type_: StreamType, values: Tensor, term: Callable[[int], Term]) -> Iterator[int]:
         """The rows of a block of streams, made by these terms, that have landmarks for both seeds.
 

@@ -442,7 +442,15 @@ class RuleTerm:
     operands: tuple[Term, ...]
 
 
-Term: TypeAlias = InputTerm | RuleTerm
+@dataclass(frozen=True, eq=False)
+class ProgramTerm:
+    """A stream of a program that was found elsewhere."""
+
+    program: Program
+    stream: StreamId
+
+
+Term: TypeAlias = InputTerm | RuleTerm | ProgramTerm
 
 
 class TermWriter:
@@ -461,11 +469,26 @@ class TermWriter:
     def _write(self, term: Term) -> StreamId:
         if isinstance(term, InputTerm):
             return term.place
-        return term.rule.write(self.builder, [self.stream(operand) for operand in term.operands])
+        if isinstance(term, RuleTerm):
+            return term.rule.write(self.builder, [self.stream(operand) for operand in term.operands])
+        streams = {place: place for place in range(len(term.program.inputs))}
+        for node in needed_nodes(term.program, term.stream):
+            streams |= zip(node.outputs, self.builder.add(node.op, *(streams[i] for i in node.inputs)), strict=True)
+        return streams[term.stream]
+
+
+def needed_nodes(program: Program, stream: StreamId) -> list[Node]:
+    """The nodes that lead to a stream, in order."""
+    needed, found = {stream}, list[Node]()
+    for node in reversed(program.nodes):
+        if not needed.isdisjoint(node.outputs):
+            found.append(node)
+            needed.update(node.inputs)
+    return found[::-1]
 
 
 def functions_of(term: Term) -> set[Fn]:
-    """The functions that rules apply in a term."""
+    """The functions that rules apply in a term; none of a program's."""
     found, open_, seen = set[Fn](), [term], set[Term]()
     while open_:
         each = open_.pop()
