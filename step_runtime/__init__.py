@@ -12,9 +12,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Before torch, whose C code would import NumPy and mistake any exception during that, even Ctrl-C, for a missing NumPy.
-import numpy
-
 if TYPE_CHECKING:
     from step_runtime.base.errors import (
         Diagnostic,

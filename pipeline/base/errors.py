@@ -21,10 +21,10 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import NoReturn
 
-from pipeline.base.outputs import json_text
 from pipeline.base.terminal import SafeStream
 
 EXTRA_MODULES = frozenset({
@@ -109,6 +109,8 @@ def safe_output() -> Iterator[None]:
 
 def _run(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None) -> int:
     try:
+        # Torch's C code would import it, and mistake any exception during that, even Ctrl-C, for a missing NumPy.
+        import_module("numpy")
         code = main(argv)
         sys.stdout.flush()
     except PipelineError as error:
@@ -131,6 +133,8 @@ def _ended(name: str, argv: Sequence[str] | None, code: Exit, kind: str, message
     """Reports that a command ended without a result: on stderr, and with `--json` as an object on stdout too."""
     print_message(name, message)
     if "--json" in (sys.argv[1:] if argv is None else argv):
+        from pipeline.base.outputs import json_text
+
         print(json_text(name, {"error": {"kind": kind, "exit_code": int(code), "message": message}}))
     return code
 

@@ -90,6 +90,9 @@ class Verdict(BaseModel):
         """Whether all but the time is equal."""
         return isinstance(other, Verdict) and {**vars(self), "seconds": 0} == {**vars(other), "seconds": 0}
 
+    def __hash__(self) -> int:
+        return hash((self.passed, self.stage, self.diagnostics))
+
     @property
     def failed(self) -> bool:
         """Whether the program is wrong: it was judged, and does not pass."""

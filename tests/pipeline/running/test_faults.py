@@ -154,12 +154,12 @@ def test_an_answer_that_is_no_program_is_a_wrong_one_and_a_reply_without_an_answ
 
 
 def test_without_usage_tokens_are_estimated_and_labelled_and_their_budget_holds(job: Job) -> None:
-    """Some servers report none; the tokenizer's count is near, and the run ends by it."""
+    """Some servers report none; three characters a token are near, and the run ends by it."""
     job.server.set(faults=[fault("no_usage")])
     assert job.run("--max-tokens-total", "40000", "--threads", "1") == 0
     counted, tokens = job.server.stats(), job.result["tokens"]
     assert job.result["tokens_estimated"] == tokens["prompt"] + tokens["completion"]
-    assert 0.7 < tokens["prompt"] / counted["prompt_tokens"] < 1.3
+    assert 0.7 < tokens["prompt"] / counted["prompt_tokens"] < 1.4
     assert job.result["stopped"] == "budget" and len(job.attempts) < TASKS * SAMPLES
 
 

@@ -34,14 +34,6 @@ def test_there_is_none_where_no_function_reads_a_parameter_that_it_needs() -> No
     assert writer(layer()).subtask("gate", ["n"], without=["fn_gate"]) is None
 
 
-def test_axes_in_another_order_are_permuted_on_both_sides() -> None:
-    text = TEXT.replace("n @ input_data['Wg'].T)", "torch.einsum('bnd,fd->bfn', n, input_data['Wg']))")
-    own = writer(layer(text.replace("gate * (n", "gate.flip(0).transpose(1, 2) * (n")))
-    gate, rest = own.subtask("gate", ["n"]), own.subtask("y", ["n", "gate"])
-    assert gate is not None and gate.outputs[0].data_transform[0].endswith("gate.permute(0, 2, 1)")
-    assert rest is not None and "gate = input_data['gate'].permute(0, 2, 1)" in rest.outputs[0].data_transform[0]
-
-
 def test_functions_are_offered_by_what_they_execute() -> None:
     own = writer(layer(TEXT.replace("[(input[0] * input[0]).mean()]", "[input[0].var()]")))
     names = {

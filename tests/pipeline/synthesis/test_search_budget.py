@@ -24,7 +24,7 @@ def test_the_same_candidates_give_the_same_result() -> None:
 @pytest.mark.parametrize(
     ("budget", "reason"),
     [
-        (SearchBudget(seconds=0.01), "time"),
+        (SearchBudget(seconds=0.0), "time"),
         (SearchBudget(seconds=1200, numbers=300), "memory"),
         (SearchBudget(seconds=1200, meetings=3), "meetings"),
     ],
