@@ -142,7 +142,10 @@ class Pool:
         self.running: dict[Any, float] = {}
         self._work, self._jobs, self._threads, self._tick = work, iter(jobs), threads, tick
         self._context = contextvars.copy_context()
+        self._todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
+        # Threads are kept: DSPy's cache opens its files in each.
+        self._workers = 0
         self._stopped, self._deadline = False, float("inf")
 
     def stop(self, patience: float = float("inf")) -> None:
@@ -182,12 +185,22 @@ class Pool:
             raise KeyboardInterrupt
 
     def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self._finished()
+        finally:
+            for _ in range(self._workers):
+                self._todo.put(_DONE)
+
+    def _finished(self) -> Iterator[Any]:
         while True:
             while not self._stopped and len(self.running) < self._threads:
                 if (job := next(self._jobs, _DONE)) is _DONE:
                     break
                 self.running[job] = time.monotonic()
-                threading.Thread(target=self._run, args=(job,), name="sample", daemon=True).start()
+                if self._workers < len(self.running):
+                    self._workers += 1
+                    threading.Thread(target=self._run, name="sample", daemon=True).start()
+                self._todo.put(job)
             if not self.running:
                 return
             remaining = self._deadline - time.monotonic()
@@ -205,11 +218,12 @@ class Pool:
                 raise error
             yield result
 
-    def _run(self, job: Any) -> None:
-        try:
-            self._results.put((job, self._context.copy().run(self._work, job), None))
-        except BaseException as error:  # raised in the thread that iterates
-            self._results.put((job, None, error))
+    def _run(self) -> None:
+        while (job := self._todo.get()) is not _DONE:
+            try:
+                self._results.put((job, self._context.copy().run(self._work, job), None))
+            except BaseException as error:  # raised in the thread that iterates
+                self._results.put((job, None, error))
 
 
 @dataclass(frozen=True)
