@@ -13,7 +13,6 @@ import json
 import os
 import pkgutil
 import runpy
-import select
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TextIO
 
@@ -60,7 +60,7 @@ class Forked:
 
     def poll(self) -> int | None:
         """The exit code of a process that has ended."""
-        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+        if self.returncode is None and wait([self._connection], 0):
             self.wait()
         return self.returncode
 
@@ -180,7 +180,7 @@ def _serve(address: str) -> Callable[[], object]:
         server.listen()
         print("ready", flush=True)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while sys.stdin not in (ready := select.select([server, sys.stdin], [], [])[0]):
+        while sys.stdin not in (ready := wait([server, sys.stdin])):
             assert ready
             connection, _ = server.accept()
             if not os.fork():
