@@ -180,7 +180,7 @@ def _serve(address: str) -> Callable[[], object]:
         server.listen()
         print("ready", flush=True)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while sys.stdin not in (ready := wait([server, sys.stdin])):
+        while sys.stdin.fileno() not in (ready := wait([server, sys.stdin.fileno()])):
             assert ready
             connection, _ = server.accept()
             if not os.fork():
