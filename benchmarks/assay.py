@@ -225,7 +225,7 @@ class Demonstrations:
 
     @cache  # noqa: B019  it lives as long as the process
     def relevance(self, shown: str, new: str) -> float:
-        """The relevance of one task to another; 0 if the program of either is no plan."""
+        """The relevance of one task to another; 0 if either program has no plan."""
         one, other = (precedent_of(self.solved[name]) for name in (shown, new))
         return relevance(one.profile, other.profile) if one and other else 0.0
 
@@ -296,10 +296,10 @@ Tokens = Callable[[str], Mapping[str, float]]
 def server(client: OpenAI, model: str, most: int, messages: Sequence[Row]) -> Tokens:
     """Requests for one token that continues an answer to messages."""
 
-    def after(begun: str) -> Mapping[str, float]:
+    def after(prefix: str) -> Mapping[str, float]:
         answer = client.chat.completions.create(
             model=model,
-            messages=cast("Any", [*messages, {"role": "assistant", "content": begun}]),
+            messages=cast("Any", [*messages, {"role": "assistant", "content": prefix}]),
             max_tokens=1,
             temperature=1.0,
             logprobs=True,
@@ -348,9 +348,9 @@ def logprobs(after: Tokens, prefix: str, choices: Sequence[str]) -> list[float]:
 
 def _alike(choices: Sequence[str]) -> str:
     """How choices begin, up to where a token may straddle the place at which they part."""
-    begun = os.path.commonprefix([*choices])  # noqa: RUF071  texts, not paths
-    digits = all(choice[len(begun) : len(begun) + 1].isdigit() for choice in choices)
-    return begun if digits else re.sub(r"\W*\w*$", "", begun)
+    prefix = os.path.commonprefix([*choices])  # noqa: RUF071  texts, not paths
+    digits = all(choice[len(prefix) : len(prefix) + 1].isdigit() for choice in choices)
+    return prefix if digits else re.sub(r"\W*\w*$", "", prefix)
 
 
 def asked(requests: Iterable[Row], known: Container[str], base: str, model: str, most: int) -> Iterator[Row]:

@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pipeline import load_program, load_task, verify
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.files import write_text
 from pipeline.cli.program_arguments import read_text
+from pipeline.modules import confined
 from pipeline.record import store
 from pipeline.record.resume import load_experience
 from step_runtime.tasks.reader import loads_task, read_task
@@ -248,10 +250,16 @@ def test_what_is_left_over_stops_no_command(kind: str, store_folder: Path) -> No
         "open('/etc/passwd').read()",
         "__import__('socket').create_connection(('127.0.0.1', 9))",
         "__import__('os')._exit(0)",
+        "__import__('time').sleep(1e6)",
+        "import os, time; os._exit(0) if os.fork() else time.sleep(1e6)",
+        "print('x' * (1 << 30))",
     ],
 )
-def test_a_task_that_leaves_its_functions_open_is_confined(code: str, tmp_path: Path) -> None:
+def test_a_task_that_leaves_its_functions_open_is_confined(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its reference runs before any cell of a command does."""
+    monkeypatch.setattr(confined, "MOST_SECONDS", 20)
     (path := tmp_path / "open.yaml").write_text(
         f"global: |\n  {code.format(place=str(tmp_path / 'executed'))}\nfns: auto\n"
         "inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]\n"
@@ -260,3 +268,6 @@ def test_a_task_that_leaves_its_functions_open_is_confined(code: str, tmp_path: 
     with pytest.raises(UsageError, match=r"Error|ended the process"):
         load_task(path)
     assert not (tmp_path / "executed").exists()
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # a process may end meanwhile
+            assert str(path).encode() not in line.read_bytes()
