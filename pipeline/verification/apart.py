@@ -20,7 +20,9 @@ from pipeline.verification.isolation import landlock, processes
 _LONGEST = 2**26
 """Bytes of an answer."""
 _PIECE = 2**20
+_LONGEST_REASON = 300
 _OUT_OF_MEMORY = 86
+_RAISED = 85
 
 
 class Crashed(Exception):
@@ -50,6 +52,8 @@ def apart(function: Callable[..., bytes], *args: Any, confined: bool = True) -> 
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code == _OUT_OF_MEMORY:
         raise MemoryError
+    if code == _RAISED:
+        raise Crashed(answer[:_LONGEST_REASON].decode(errors="replace"))
     if code or len(answer) > _LONGEST:
         raise Crashed(signal.Signals(-code).name if code < 0 else f"exit code {code}" if code else "too long an answer")
     return bytes(answer)
@@ -64,10 +68,14 @@ def _answer(theirs: socket.socket, confined: bool, function: Callable[..., bytes
         if confined and (version := landlock.version()):
             landlock.restrict(version, (), ())
         connection = socket.socket(fileno=number)
-        connection.sendall(function(*args))
+        try:
+            answer, code = function(*args), 0
+        except MemoryError:
+            answer, code = b"", _OUT_OF_MEMORY
+        except Exception as error:
+            answer, code = f"{type(error).__name__}: {error}".encode(errors="replace"), _RAISED
+        connection.sendall(answer)
         connection.shutdown(socket.SHUT_WR)
-        os._exit(0)
-    except MemoryError:
-        os._exit(_OUT_OF_MEMORY)
+        os._exit(code)
     finally:
         os._exit(1)

@@ -131,4 +131,6 @@ def test_what_is_no_answer_is_no_verdict_on_the_program(pool: WorkerPool, folder
                  "import torch\nresult = torch.zeros(2**24)"):  # fmt: skip
         found = verdict(pool, folder, text)
         assert (found.stage, found.unknown) in (("run", True), ("value", False)) and not found.passed, text
+    raised = verdict(pool, folder, "1 / 0")
+    assert raised.stage == "run" and raised.diagnostics[0].message == "ZeroDivisionError: division by zero"
     assert verdict(pool, folder, RIGHT).passed
