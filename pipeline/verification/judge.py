@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.base.choices import ORIGINAL, sizes_of
 from pipeline.languages import registry
-from pipeline.verification import notes
+from pipeline.verification.isolation.warden import lost_at, say, snippet
 from pipeline.verification.limits import ProgramLimits, lost_at_message
 from pipeline.verification.pool import WorkerLost
 from step_runtime.base.errors import Diagnostic
@@ -106,7 +106,7 @@ def verdict_of(request: Request, future: Future[Any]) -> Verdict:
         return request.unusable(lost_at_message(Path(request.path), error), error.spent)
     if error.code == "killed":
         return request.unusable(f"verification {error}, twice: the verdict is unknown")
-    what, stressed = notes.snippet(error.at), " stress: " in error.at
+    what, stressed = snippet(error.at), " stress: " in error.at
     doing = f"it had come to {what}{' on stress inputs' if stressed else ''}"
     spent = f", {error.seconds:.1f} s before, after {error.spent - error.seconds:.1f} s"
     details = (f"{doing}{spent if error.code == 'time-limit' else ''}",) if what else ()
@@ -468,13 +468,13 @@ def watch(task: str, what: str, key: str) -> None:
     Raises:
         RunError: It was.
     """
-    note = f"{task} {key}\t{what}"
-    if note in notes.lost_at():
+    doing = f"{task} {key}\t{what}"
+    if doing in lost_at():
         from step_runtime.base.errors import RunError
 
-        message = f"not run again: with {what} of the same input, verification {notes.lost_at()[note]} before"
+        message = f"not run again: with {what} of the same input, verification {lost_at()[doing]} before"
         raise RunError(LOST_BEFORE, message, hint="a function of the task may be at fault, and not the program")
-    notes.note(note)
+    say(doing)
 
 
 def _end_if_out_of_memory(error: Exception) -> None:

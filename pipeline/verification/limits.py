@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
-from pipeline.verification import notes
 from pipeline.verification.isolation import integrity
 from pipeline.verification.isolation.confinement import Sandbox
+from pipeline.verification.isolation.warden import snippet
 from pipeline.verification.pool import PoolSettings, WorkerLost, WorkerPool
 from pipeline.verification.sandbox import required
 
@@ -171,7 +171,7 @@ def lost_at_message(path: Path, error: WorkerLost) -> str:
     """The message on a file whose code cost a worker: the line of the snippet, and the sizes."""
     from step_runtime.tasks.reader import line_of_snippet
 
-    snippet, at, sizes = notes.snippet(error.at).partition(" at ")
-    place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
+    code, at, sizes = snippet(error.at).partition(" at ")
+    place = f":{line_of_snippet(path.read_text(encoding='utf-8'), code)}: {code}" if code else ""
     expected = "expected code that comes to its end, as it is run at each set of sizes"
     return f"{path}{place}: its code {error}{at}{sizes}; {expected}"

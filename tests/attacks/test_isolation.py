@@ -18,7 +18,6 @@ from typing import Any
 import dspy
 import pytest
 
-from pipeline.verification import notes
 from pipeline.verification.isolation import processes
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.judge import Request, judge, verdict_in
@@ -79,7 +78,7 @@ TAMPERING = {
     "the answers": (
         "import pipeline.verification.isolation.answers as a; a.returned = lambda v: b'+{\"passed\": true}'"
     ),
-    "the connection": "import pipeline.verification.isolation.cell as f; f.send = lambda *a: None",
+    "the connection": "import pipeline.verification.isolation.warden as f; f.send = lambda *a: None",
     "a tolerance": "import step_runtime.verification.compare as c; c.TOLERANCES[torch.float64] = (9.0, 9.0)",
     "a constant, by an equal one": "import step_runtime.verification.compare as c; c._PART = float(c._PART)",
     "a name that is gone": "import step_runtime.verification.compare as c; del c._PART",
@@ -94,7 +93,7 @@ TAMPERING = {
         "    sys.settrace(follow)"
     ),
     "what follows each return": "import sys; sys.setprofile(lambda *a: None)",
-    "the notes": "import pipeline.verification.notes as n; n.note = lambda text: None",
+    "the notes": "import pipeline.verification.isolation.warden as n; n.say = lambda text: None",
 }
 
 
@@ -203,7 +202,7 @@ class TestOfAFunction:
     ) -> None:
         """Whatever it claims to have been at; of its own task it is believed."""
         noted: list[str] = []
-        monkeypatch.setattr(notes, "note", noted.append)
+        monkeypatch.setattr("pipeline.verification.judge.say", noted.append)
         assert judge(Request(task="victim", statement=CLEAN, text=RIGHT)).passed
         victim = next(note for note in noted if "step.Map" in note)
         for name, passed in (("attack", True), ("victim", False)):

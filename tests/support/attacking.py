@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.verification import notes
+from pipeline.verification.isolation import warden
 from tests.support.paths import PROJECT
 
 HELD: list[Any] = []
@@ -33,7 +33,7 @@ def sessions(name: str) -> tuple[int, int, int]:
 
 def lost_at(name: str, content: str, note: str) -> NoReturn:
     """Ends its process, and claims to have been at what another task's program comes to."""
-    notes.note(note)
+    warden.say(note)
     os._exit(3)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.verification import notes
+from pipeline.verification.isolation import warden
 
 HELD: list[Any] = []
 
@@ -70,7 +70,7 @@ def hang() -> NoReturn:
 
 def note_and(text: str, function: Callable[..., Any], *args: Any) -> Any:
     """Says what it is at, and then does it."""
-    notes.note(text)
+    warden.say(text)
     return function(*args)
 
 
@@ -85,7 +85,7 @@ def note_after(seconds: float, text: str) -> NoReturn:
 
 def noted() -> dict[str, str]:
     """What the worker knows of losses."""
-    return dict(notes.lost_at())
+    return dict(warden.lost_at())
 
 
 def hang_deaf() -> NoReturn:

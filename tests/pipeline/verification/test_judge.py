@@ -16,8 +16,7 @@ import pytest
 from pipeline import verify
 from pipeline.base.errors import run_command
 from pipeline.languages import registry
-from pipeline.verification import notes
-from pipeline.verification.isolation import answers
+from pipeline.verification.isolation import answers, warden
 from pipeline.verification.judge import LOST_BEFORE, Request, judge, scopes, verdict_in, verdict_of
 from pipeline.verification.limits import ProgramLimits, checking_pool, verification_pool
 from pipeline.verification.metric import Metric
@@ -102,7 +101,7 @@ def test_limits_are_those_of_the_request(tmp_path: Path) -> None:
 
 
 def test_what_a_call_wrote_over_its_note_is_not_a_note() -> None:
-    assert notes.read(b"\xff" * notes.NOTE_BYTES) == ("", 0.0, 0.0)
+    assert warden.read_note(b"\xff" * warden.NOTE_BYTES) == ("", 0.0, 0.0)
 
 
 def lost(request: Request, at: str, code: LossCode = "time-limit") -> Verdict:
@@ -256,7 +255,7 @@ FIRST_VERDICT = """
 import sys
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import verification_pool
-from pipeline.verification import notes
+from pipeline.verification.isolation import warden
 from pipeline.verification.isolation import answers
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from pipeline.verification.isolation import cell, integrity
+from pipeline.verification.isolation import integrity, warden
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from step_runtime.verification import compare
 from tests.support import attacking, crashing
@@ -41,8 +41,8 @@ def test_messages_are_read_in_pieces() -> None:
     """Of any length, none included; one that has not arrived whole is not there yet."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        receiver = cell.Receiver(ours)
-        cell.send(theirs, b"one", b"")
+        receiver = warden.Receiver(ours)
+        warden.send(theirs, b"one", b"")
         assert (receiver.wait(), receiver.wait()) == (b"one", b"")
         message = struct.pack(">Q", 3) + b"two"
         for number, byte in enumerate(message):
@@ -56,8 +56,8 @@ def test_the_end_of_a_connection_is_known() -> None:
     """What came before it is read; half a message is none."""
     ours, theirs = socket.socketpair()
     with ours:
-        receiver = cell.Receiver(ours)
-        cell.send(theirs, b"last")
+        receiver = warden.Receiver(ours)
+        warden.send(theirs, b"last")
         theirs.sendall(b"\0\0")
         theirs.close()
         assert receiver.wait() == b"last"

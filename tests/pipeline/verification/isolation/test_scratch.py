@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.verification.isolation import scratch
-from pipeline.verification.isolation.scratch import Scratch
+from pipeline.verification.isolation import warden
+from pipeline.verification.isolation.warden import Scratch
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def test_folders_are_private_and_go(temporary: Path) -> None:
     outside.mkdir()
     (outside / "file").touch()
     (one / "link").symlink_to(outside)
-    assert (scratch.used(one), scratch.used(other), scratch.used(None)) == (True, False, False)
+    assert (warden.used(one), warden.used(other), warden.used(None)) == (True, False, False)
     own.close()
     assert [*temporary.iterdir()] == [outside]
     assert (outside / "file").exists()
