@@ -1,24 +1,25 @@
 """The text that LMs see: DSPy signatures over the structural IR, their base prompts, and the YAML adapter.
 
-Without the structural IR (`signatures.bare`), the same signatures and prompts in plain Python.
+Without the structural IR (`signatures.prompts`), the same signatures and prompts in plain Python.
 """
 
-from signatures.adapter import YAMLAdapter, render_task
-from signatures.bare import BareWords, compose_bare, render_script, without_ir
-from signatures.extract import ANSWERS, extract_program, holds_program
+from signatures.adapter import ANSWERS, Guard, Propose, Refine, YAMLAdapter, extract_program, holds_program, render_task
 from signatures.lines import LineAdapter
 from signatures.prompts import (
+    BareWords,
     BasePrompt,
     GuardianPrompt,
     PromptError,
     ProposerPrompt,
     RefinerPrompt,
     compose,
+    compose_bare,
     digest,
     load_prompt,
     read_yaml,
+    render_script,
+    without_ir,
 )
-from signatures.requests import Guard, Propose, Refine
 
 __all__ = [
     "ANSWERS",

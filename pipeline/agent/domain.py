@@ -14,11 +14,13 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import dspy
 
 from optimizers import Attempt, Domain
+from pipeline.base.paths import DATA, TASKS
 from pipeline.languages import registry
 from step_runtime.base.errors import STAGES
 from step_runtime.base.shapes import format_dim
@@ -26,7 +28,8 @@ from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, components_of
 from step_runtime.language.foreign import in_own_words
 from step_runtime.language.parser import parse
-from step_runtime.program.graph import Node
+from step_runtime.program.graph import Node, Program
+from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
@@ -161,3 +164,28 @@ def code_length(text: str) -> tuple[int, int]:
     """Lines of code and their characters, without comments, empty lines and surrounding spaces."""
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return sum(map(bool, lines)), sum(map(len, lines))
+
+
+# --- classes of STeP programs and of the benchmark's tasks (paper, Table 2) -------------------------------------------
+
+ORACLES = DATA / "oracles"
+
+
+def program_class(program: Program) -> str:
+    """A for arithmetic only or S for shape-manipulating, then 1 for every stream used once or R for some reused.
+
+    The program keeps the affine rule: it copies exactly the streams that it reuses.
+    """
+    shapes = any(node.op.reshapes for node in program.nodes)
+    reuses = any(node.op.kind == "copy" for node in program.nodes)
+    return ("S" if shapes else "A") + ("R" if reuses else "1")
+
+
+@cache
+def task_class(name: str) -> str | None:
+    """A benchmark task's class, `A1`, `AR`, `S1` or `SR`, by its oracle; None for other tasks."""
+    oracle = ORACLES / f"{name}.step"
+    if not oracle.is_file():
+        return None
+    program, _ = parse(oracle.read_text(encoding="utf-8"), static_scope(read_task(TASKS / f"{name}.yaml")))
+    return program_class(program)

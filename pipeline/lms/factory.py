@@ -24,7 +24,7 @@ from pipeline.base.redaction import MASK, hide
 from pipeline.lms.model_data import known_price
 from pipeline.lms.scripted import PREFIX, scripted_lm
 from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
-from signatures.choices import ChoiceKind, choice_settings, chosen
+from signatures.lines import ChoiceKind, choice_settings, chosen
 
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/[1-9]\d{{0,5}})?")
 """With or without the candidates of a sample, which records and compiled programs name."""

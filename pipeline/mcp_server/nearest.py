@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimizers.strategies.coverage import Weights
-from pipeline.agent.proposer import shipped_examples
+from pipeline.agent.agent import shipped_examples
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DOCS
 from pipeline.languages import registry

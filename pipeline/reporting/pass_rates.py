@@ -15,7 +15,7 @@ from typing import Any
 
 from optimizers import Attempt, TaskCount, pass_at_k
 from optimizers.pass_at_k import counted
-from pipeline.agent.classes import task_class
+from pipeline.agent.domain import task_class
 from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry
 from step_runtime.base.errors import STAGES

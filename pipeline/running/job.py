@@ -19,10 +19,9 @@ from optimizers.baselines import OPTIMIZERS, Baseline
 from optimizers.domain import Division
 from optimizers.held_out import HoldOut
 from optimizers.strategies.coverage import DemoPool
-from pipeline.agent.agent import demonstrated_predictors
+from pipeline.agent.agent import LineLessons, demonstrated_predictors
 from pipeline.agent.compiled import save_program
 from pipeline.agent.domain import examples, language_domain
-from pipeline.agent.lessons import LineLessons
 from pipeline.base.choices import RESAMPLE
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import RecordError, UsageError

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipeline.agent.proposer import packaged_prompt
+from pipeline.agent.agent import packaged_prompt
 from scripts.documentation import cookbook
 from signatures import render_task
 from signatures.prompts import Reference

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from pipeline.agent.proposer import ToolContext, tool_context, verify_on_example
-from pipeline.agent.refiner import ProgramVerifier
+from pipeline.agent.agent import ProgramVerifier, ToolContext, tool_context, verify_on_example
 from step_runtime import Verifier, load_task
 from step_runtime.base.errors import Diagnostic
 from step_runtime.codegen import generate_test

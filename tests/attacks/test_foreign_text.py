@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers import Entry, Experience, TokenCount
-from pipeline.agent.proposer import ToolContext, list_examples, show_example, tool_context
-from pipeline.agent.refiner import ProgramVerifier
+from pipeline.agent.agent import ProgramVerifier, ToolContext, list_examples, show_example, tool_context
 from pipeline.running.gate import Gate
 from pipeline.verification.pool import LocalWorkers
 from signatures import Propose, YAMLAdapter

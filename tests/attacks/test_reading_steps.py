@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from signatures import extract
+from signatures import adapter
 from step_runtime.language import parser
 from step_runtime.language.parser import parse
 from step_runtime.program.limits import Limits
@@ -93,7 +93,7 @@ class Counting:
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The number of steps so far, in a list of one."""
     counted = [0]
-    for module in (extract, parser):
+    for module in (adapter, parser):
         for name, value in list(vars(module).items()):
             if isinstance(value, re.Pattern):
                 monkeypatch.setattr(module, name, Counting(value, counted))
@@ -109,7 +109,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def trace(counted: list[int]) -> Any:
-    ours = {extract.__file__, parser.__file__}
+    ours = {adapter.__file__, parser.__file__}
 
     def line(frame: FrameType, event: str, _: object) -> Any:
         counted[0] += event == "line"
@@ -123,8 +123,8 @@ def taken(text: str, counted: list[int]) -> int:
     before = sys.gettrace()
     sys.settrace(trace(counted))
     try:
-        program = extract.extract_program(text)
-        extract.sections(text)
+        program = adapter.extract_program(text)
+        adapter.sections(text)
         parser.read(program)
     finally:
         sys.settrace(before)

@@ -13,8 +13,7 @@ from pipeline.agent.compiled import save_program
 from pipeline.base.errors import UsageError
 from pipeline.verification.metric import Metric
 from signatures import YAMLAdapter, extract_program
-from signatures.extract import sections
-from signatures.requests import Propose
+from signatures.adapter import Propose, sections
 from step_runtime import Verifier
 from step_runtime.base.errors import STAGES
 from step_runtime.language.canonical import shown_program

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pipeline.agent.classes import program_class
+from pipeline.agent.domain import program_class
 from step_runtime import Task, Verifier, dump_task, load_task, loads_task
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope

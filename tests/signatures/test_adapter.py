@@ -11,8 +11,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from signatures import ANSWERS, YAMLAdapter
-from signatures.adapter import render_task
-from signatures.requests import Guard, Propose, Refine
+from signatures.adapter import Guard, Propose, Refine, render_task
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 from tests.support.samples import general

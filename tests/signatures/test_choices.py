@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signatures.choices import KINDS, choice_settings, chosen, deciding, listed
+from signatures.lines import KINDS, choice_settings, chosen, deciding, listed
 from tests.support.choosing import PROTOCOLS, choices_of, constrained
 
 TEXTS = st.lists(st.text('abE1="\\.(|)[]\n', min_size=1, max_size=9), min_size=1, max_size=8, unique=True)

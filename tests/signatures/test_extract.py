@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signatures.extract import extract_program, holds_program, sections
+from signatures.adapter import extract_program, holds_program, sections
 from step_runtime.language.parser import parse, read
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope

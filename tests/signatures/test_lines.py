@@ -6,8 +6,7 @@ import dspy
 from dspy import lm15
 
 from signatures import LineAdapter, Propose
-from signatures.choices import ChoiceKind
-from signatures.lines import Lessons
+from signatures.lines import ChoiceKind, Lessons
 from tests.support.benchmark_tasks import task_named
 
 TASK = task_named("gemm/0")

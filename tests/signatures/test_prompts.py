@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from signatures.adapter import Guard, Propose
 from signatures.prompts import BasePrompt, GuardianPrompt, PromptError, ProposerPrompt, compose, load_prompt
-from signatures.requests import Guard, Propose
 from step_runtime.tasks.task import dump_task
 from tests.support.paths import PROJECT
 

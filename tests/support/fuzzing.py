@@ -26,7 +26,7 @@ from pipeline.agent.compiled import make_agent, parse_program, save_program
 from pipeline.base.config import cluster_address
 from pipeline.base.errors import UsageError
 from pipeline.record.request import parse_experience
-from signatures.extract import extract_program, holds_program, sections
+from signatures.adapter import extract_program, holds_program, sections
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import dump_task

@@ -23,11 +23,9 @@ from dspy import lm15
 from optimizers import Attempt, SinglePass
 from optimizers.metering import estimate_tokens
 from pipeline import load_program
-from pipeline.agent.agent import PROMPTS, Agent, demonstrated_predictors
+from pipeline.agent.agent import TOOLS, Agent, ProgramVerifier, ToolContext, demonstrated_predictors, tool_context
 from pipeline.agent.compiled import read_program, save_program
 from pipeline.agent.domain import closeness, code_length, language_domain, structures
-from pipeline.agent.proposer import ToolContext, check, list_examples, show_example, tool_context, verify_on_example
-from pipeline.agent.refiner import ProgramVerifier
 from pipeline.base.choices import GuardianMode, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.lms.embedded import engine_named
@@ -103,8 +101,11 @@ def test_a_broken_base_prompt_is_one_clear_message(monkeypatch: pytest.MonkeyPat
 
 def test_the_short_prompt_is_the_same_language_in_at_most_3000_tokens() -> None:
     """As estimated; its examples pass."""
-    full, short = (load_prompt(ProposerPrompt, path / "proposer.yaml") for path in (PROMPTS, PROMPTS / "short"))
-    guardian = load_prompt(GuardianPrompt, PROMPTS / "short" / "guardian.yaml")
+    full, short = (
+        load_prompt(ProposerPrompt, path / "proposer.yaml")
+        for path in (PROJECT / "data/prompts", PROJECT / "data/prompts/short")
+    )
+    guardian = load_prompt(GuardianPrompt, PROJECT / "data/prompts/short/guardian.yaml")
     for of_full, of_short in ((full.primitives, short.primitives), (full.patterns, short.patterns)):
         assert [each.name for each in of_full] == [each.name for each in of_short]
     agent = Agent("paper", prompt="short", refine=1)
@@ -317,6 +318,7 @@ def test_the_tools_tell_types_and_run_examples_alone() -> None:
     metric = Refusing(task())
     example = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}})
     solved = SolvedTask(example, RIGHT)
+    check, list_examples, show_example, verify_on_example = TOOLS
     with tool_context(ToolContext(task(), {"other/0": solved}, ProgramVerifier(metric), frozenset({"other/0"}))):
         assert "E1  fp32 [M, N]" in check(RIGHT)
         assert "No rule is broken" in check(WRONG)

@@ -3,7 +3,7 @@
 import copy
 
 from optimizers import Attempt, Entry, TokenCount
-from pipeline.agent.lessons import LineLessons
+from pipeline.agent.agent import LineLessons
 from pipeline.languages import registry
 from tests.support.benchmark_tasks import oracle, task_named
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipeline.lms.factory import make_lm, prepare_choosing
-from signatures.choices import ChoiceKind, choice_settings
+from signatures.lines import ChoiceKind, choice_settings
 
 Json = dict[str, Any]
 LINES = ["\nE1 = a", "\nreturn E0"]

@@ -3,7 +3,7 @@
 import pytest
 
 from optimizers import Attempt, TaskCount
-from pipeline.agent.classes import program_class
+from pipeline.agent.domain import program_class
 from pipeline.base.paths import TASKS
 from pipeline.reporting import pass_rates
 from step_runtime.language.parser import parse

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 import step_runtime as step
-from pipeline.agent.classes import program_class
+from pipeline.agent.domain import program_class
 from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Sizes, routed_dim
 from step_runtime.base.types import Scalar, StreamType
