@@ -198,6 +198,9 @@ def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list
                 fields = {field: known[field] for field in signature.fields if field in known}
                 demos.append(dspy.Example(augmented=True, **with_types(fields, types)))
                 demos[-1]._solution = entry.task_key  # see `with_fewer_demos`
+                if entry.dearer is not None:
+                    cost, outputs = entry.dearer
+                    demos[-1].dearer = to_jsonable(outputs) | {"cost": f"{cost:g}", "saving": f"{entry.cost:g}"}
     return demos
 
 

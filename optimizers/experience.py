@@ -50,6 +50,7 @@ class Entry:
         answer_iteration: Index of the iteration that gave the answer; None for `iteration`. It differs where a cheaper
             answer has replaced the first one.
         cost: The cost of the answer, if the domain has costs.
+        dearer: Cost and fields of the dearest right answer, if it costs more: demonstrations show it, too.
         pooled_successes: Correct answers at all temperatures together; None where no LM was sampled.
         pooled_samples: Scored samples at all temperatures together; None likewise.
         held_out: The verdict on the answer on held-out data; None if it was not judged once more.
@@ -71,6 +72,7 @@ class Entry:
     calls: Calls = field(default_factory=dict)
     answer_iteration: Whole | None = None
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    dearer: tuple[float, Mapping[str, Any]] | None = None
     pooled_successes: Whole | None = None
     pooled_samples: Samples | None = None
     held_out: HeldOutVerdict | None = None

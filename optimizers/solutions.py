@@ -118,19 +118,29 @@ def choose(
         pooled_samples=pooled[1],
     )
     if known is None or rank(domain, task, new.outputs) >= rank(domain, task, known.outputs):
-        return known or new
-    if known.composed_from:
-        return new
-    return replace(
-        known,
-        outputs=new.outputs,
-        calls=new.calls,
-        cost=new.cost,
-        answer_temperature=new.answer_temperature,
-        answer_sample=new.answer_sample,
-        answer_iteration=new.iteration,
-        held_out=new.held_out,
-    )
+        best = known or new
+    elif known.composed_from:
+        best = new
+    else:
+        best = replace(
+            known,
+            outputs=new.outputs,
+            calls=new.calls,
+            cost=new.cost,
+            answer_temperature=new.answer_temperature,
+            answer_sample=new.answer_sample,
+            answer_iteration=new.iteration,
+            held_out=new.held_out,
+        )
+    return _with_dearest(domain, task, best, [each.outputs for each in (*correct, *([known] if known else ()))])
+
+
+def _with_dearest(domain: Domain, task: TaskExample, entry: Entry, right: Sequence[Outputs]) -> Entry:
+    if domain.cost is None or entry.cost is None:
+        return entry
+    cost, dearest = max(((domain.cost(task.example, each) or 0.0, each) for each in right), key=lambda pair: pair[0])
+    known = entry.cost if entry.dearer is None else entry.dearer[0]
+    return replace(entry, dearer=(cost, dearest)) if cost > known else entry
 
 
 def composed(

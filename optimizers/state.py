@@ -89,6 +89,7 @@ class State:
     def extend(self, chosen: Mapping[str, Entry]) -> tuple[list[str], tuple[str, ...]]:
         """Adds entries to D; returns the keys of the tasks solved, and of those that got a cheaper answer."""
         fresh = [key for key in chosen if key not in self.solved]
-        improved = tuple(key for key in chosen if key not in fresh and chosen[key] is not self.solved[key])
+        known = {key: entry.outputs for key, entry in self.solved.items()}
+        improved = tuple(key for key in chosen if key in known and chosen[key].outputs is not known[key])
         self.solved = in_task_order({**self.solved, **chosen}, self.tasks)
         return fresh, improved

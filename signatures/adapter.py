@@ -27,6 +27,10 @@ from step_runtime.language.canonical import for_prompt, shown_program
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
 
+_DEARER = """[[ ## dearer ## ]]
+This program is right, too, and costs {cost}; the answer below costs {saving}.
+{impl}"""
+
 
 class Propose(dspy.Signature):
     """Write the STeP program that computes the task's outputs from its inputs."""
@@ -430,7 +434,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         fields = signature.input_fields
         rendered = {name: _shown(_rendered(inputs[name], fields[name])) for name in fields if name in inputs}
         text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
-        return text
+        return f"{text}\n\n{_DEARER.format(**inputs['dearer'])}" if "dearer" in inputs else text
 
     def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Demonstrations, their programs as canonical texts."""
@@ -471,7 +475,8 @@ def _system_message(signature: type[dspy.Signature]) -> str:
 def _canonical(demo: Mapping[str, Any]) -> dict[str, Any]:
     task = demo.get("task")
     statement = str(task if isinstance(task, Mapping) else getattr(task, "statement", ""))
-    return {name: shown_program(str(value), statement) if name in ANSWERS else value for name, value in demo.items()}
+    shown = {name: shown_program(str(value), statement) if name in ANSWERS else value for name, value in demo.items()}
+    return shown | ({"dearer": _canonical({**demo["dearer"], "task": task})} if "dearer" in demo else {})
 
 
 def _shown(value: Any) -> Any:

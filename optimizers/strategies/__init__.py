@@ -19,6 +19,9 @@ SELECTIONS: Mapping[str, Callable[[int], Selection]] = MappingProxyType(
         "random": RandomChoice,
         "coverage": lambda granularity: Coverage(),
         "relevance": Relevance,
+        "savings": lambda granularity: Everything(
+            "savings", lambda entry: (entry.cost or 0) / entry.dearer[0] if entry.dearer else 1
+        ),
         "none": lambda granularity: NoDemonstrations(),
         "resample": lambda granularity: Resample(),
     }

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
+from operator import attrgetter
 from typing import ClassVar, Protocol, runtime_checkable
 
 from optimizers.attempt import TaskExample
@@ -182,14 +183,16 @@ class Adaptive(Cycles):
         return ("" if self.granularity < 10 else "-").join(str(j + 1) for j in range(level + 1))
 
 
+@dataclass(frozen=True)
 class Everything(Cycles):
-    """All of D, hardest first, as `adaptive` with one level."""
+    """All of D, by ascending `key`: hardest first, as `adaptive` with one level, unless it says otherwise."""
 
-    name: ClassVar[str] = "everything"
+    name: str = "everything"
+    key: Callable[[Entry], float] = attrgetter("rate")
 
     def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """D alone."""
-        return [hardest_first(entries)]
+        return [sorted(entries, key=self.key)]
 
     def level_label(self, level: int) -> str:
         """`all`."""

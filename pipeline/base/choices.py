@@ -6,7 +6,7 @@ GuardianMode = Literal["gated", "paper", "compiler", "none"]
 ProposerKind = Literal["predict", "cot", "react", "typed"]
 PromptKind = Literal["full", "short"]
 OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
-SelectionName = Literal["adaptive", "everything", "random", "coverage", "relevance", "resample"]
+SelectionName = Literal["adaptive", "everything", "random", "coverage", "relevance", "savings", "resample"]
 FloatType = Literal["float64", "float32"]
 Figure = Literal["memory", "traffic", "operations", "time", "queue"]
 """The figures of a program's cost, as `step_runtime.base.units.Figure`, which takes longer to import."""

@@ -237,8 +237,9 @@ class LearningConfig(Config):
         SELECTIONS[0],
         "the solved tasks that `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of"
         " difficulty, the hardest first; `everything`; `random`. For each task its own: `coverage`, tasks that together"
-        " have its structures; `relevance`, the two most relevant (default of --proposer typed). The control:"
-        " `resample` shows no task, and samples unsolved tasks again until a limit",
+        " have its structures; `relevance`, the two most relevant (default of --proposer typed). `savings` (default"
+        " with --objective): all, each beside its dearest right answer, most saved first. The control: `resample` shows"
+        " no task, and samples unsolved tasks again until a limit",
     )
     max_demos: Natural | None = SAMPLING.option(None, "maximum demonstrations in a prompt; the hardest are kept", "N")
     demo_tokens: Count | None = SAMPLING.option(
@@ -337,10 +338,11 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
 
     @model_validator(mode="before")
     @classmethod
-    def _by_lines(cls, given: Any) -> Any:
-        """An LM that chooses lines is shown the most relevant tasks, unless told otherwise."""
-        typed = given.get("proposer") == "typed" and given.get("optimizer") == "adaptive"
-        return {"selection": "relevance", **given} if typed else given
+    def _usual_selection(cls, given: Any) -> Any:
+        """An LM that chooses lines is shown the most relevant tasks, or with an objective what saves most."""
+        usual = "relevance" if given.get("proposer") == "typed" else None
+        usual = usual if given.get("objective", "correctness") == "correctness" else "savings"
+        return {"selection": usual, **given} if usual and given.get("optimizer") == "adaptive" else given
 
     @property
     def ir(self) -> bool:

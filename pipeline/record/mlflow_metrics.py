@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -58,10 +58,19 @@ def iteration_metrics(result: IterationResult) -> dict[str, float]:
     return metrics | {name: value for name, value in pooled.items() if value is not None}
 
 
-def cost_metrics(result: IterationResult) -> dict[str, float]:
-    """The cost of the best answer to each solved task after an iteration, if the run has an objective."""
+def cost_metrics(iterations: Sequence[IterationResult]) -> dict[str, float]:
+    """The cost of the best answer to each solved task after the last iteration, if the run has an objective.
+
+    `cost_of_first` is the curve of a run that learns to be cheap: the mean share of what a task's first answer cost.
+    """
+    result, first = iterations[-1], dict[str, float]()
+    for each in reversed(iterations):
+        first |= each.costs
+    shares = [cost / first[task] if first[task] else 1.0 for task, cost in result.costs.items()]
+    if not shares:
+        return {}
     costs = {f"cost/{task}": cost for task, cost in result.costs.items()}
-    return costs | ({"tasks_improved": len(result.improved)} if costs else {})
+    return costs | {"tasks_improved": len(result.improved), "cost_of_first": sum(shares) / len(shares)}
 
 
 def within_bounds(costs: Mapping[str, float], bounds: Mapping[str, float], tasks: int) -> dict[str, float]:

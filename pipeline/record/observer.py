@@ -183,7 +183,7 @@ class MLflowObserver(BaseObserver):
         self._subtasks.finish(result)
         self._end_attempts()
         if result.complete:
-            metrics = iteration_metrics(result) | self._table.stage_metrics() | cost_metrics(result)
+            metrics = iteration_metrics(result) | self._table.stage_metrics() | cost_metrics(self._iterations)
             metrics |= self._subtasks.metrics()
             record.log_metrics(curves(metrics, record.curves), result.index + 1)
             own = {name: value for name, value in (metrics | predictor_metrics(result)).items() if value}

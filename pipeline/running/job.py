@@ -208,12 +208,13 @@ def _division(divider: Any, example: dspy.Example, answers: Mapping[str, Any]) -
 
 def _priced(experience: Experience, tasks: Sequence[Task], cost: AnswerCost | None) -> Experience:
     """The experience with what its answers to `tasks` cost here, whatever its record says."""
-    own = {task.name: dspy.Example(task=task) for task in tasks} if cost else {}
-    entries = tuple(
-        replace(entry, cost=cost(own[entry.task_key], entry.outputs) if cost and entry.task_key in own else None)
-        for entry in experience.entries
-    )
-    return replace(experience, entries=entries)
+    own = {task.name: dspy.Example(task=task) for task in tasks}
+
+    def priced(entry: Entry) -> Entry:
+        known = cost(own[entry.task_key], entry.outputs) if cost and entry.task_key in own else None
+        return replace(entry, cost=known, dearer=None)
+
+    return replace(experience, entries=tuple(map(priced, experience.entries)))
 
 
 def resamples(config: RunConfig) -> bool:

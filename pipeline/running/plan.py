@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from optimizers.strategies.coverage import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import examples
-from pipeline.base.choices import EMBEDDED, NO_PROGRAM, is_embedded
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM, Objective, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.languages import DEFAULT
@@ -93,7 +93,7 @@ class Plan:
         lm, reflecting = _open_lm(config), None
         if config.reflection_lm:
             reflecting = factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)
-        return cls(config, lm, new_agent(config), reflecting)
+        return cls(config, lm, aimed(new_agent(config), config.objective), reflecting)
 
     @classmethod
     def of_program(
@@ -268,6 +268,24 @@ def new_agent(config: AgentConfig) -> Agent:
         prompt=config.prompt,
         language=config.language,
     )
+
+
+OBJECTIVES: Mapping[Objective, str] = {
+    "memory": "the fewest bytes held at a time: states, Buffers, repeated elements, and elements that wait in queues",
+    "time": "the fewest cycles until the last element arrives, where all primitives work at once",
+    "traffic": "the fewest bytes that pass between the chip and its memory",
+    "operations": "the fewest operations of functions",
+}
+"""What a proposer is told of the right answer that is wanted."""
+
+
+def aimed(agent: Agent, objective: Objective) -> Agent:
+    """The agent, whose proposer is told the objective."""
+    for name, predictor in agent.named_predictors():
+        if objective in OBJECTIVES and name.startswith("proposer."):
+            told = f"{predictor.signature.instructions}\n\n# Of right programs, the best has {OBJECTIVES[objective]}."
+            predictor.signature = predictor.signature.with_instructions(told)
+    return agent
 
 
 def budget(config: RunConfig | ProgramConfig) -> Budget:

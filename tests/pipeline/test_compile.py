@@ -16,6 +16,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy import lm15
 from mlflow import MlflowClient
 
 from pipeline import compile as command
@@ -28,6 +29,7 @@ from tests.pipeline.splitting.layers import TEXT as LAYER
 from tests.support import answering_lm as answering
 from tests.support.doubling_lm import Engine, run
 from tests.support.forked import Forked
+from tests.support.scripted_program import respond
 from tests.support.scripted_runs import RIGHT, TASK
 
 pytestmark = pytest.mark.usefixtures("unrendered")
@@ -272,3 +274,56 @@ def test_with_an_objective_the_record_has_the_cost_of_the_best_answers(
     metrics = client.get_run(result["run_id"]).data.metrics
     assert metrics["within_1"] == pytest.approx(len(result["solved"]) / 3)
     assert metrics["cost/double"] == result["costs"]["double"]
+
+
+FOLD = """
+inputs:
+  - {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+fns:
+  - {name: Fold, apply: "return [torch.maximum(state[0], input[0])]", init: [-inf], input_dtype: fp32,
+     output_dtype: fp32, func_name: fn_fold}
+  - {name: Minus, apply: "return [input[0] - input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32,
+     func_name: fn_minus}
+outputs:
+  - {name: S0, dtype: fp32, dims: [M, N], data_transform: ["input_data['E0'] - input_data['E0'].amax(1, keepdim=True)"]}
+"""
+CHEAP = """E1, E2 = step.Copy().apply(E0)
+E3 = step.Accum(fn=fn_fold, b=1).apply(E1)
+E4 = step.Repeat(n=M).apply(E3)
+E5 = step.Zip().apply((E2, E4))
+E6 = step.Map(fn=fn_minus).apply(E5)
+return E6"""
+DEAR = CHEAP.replace("(E0)", "(E0)\nE7, E8 = step.Copy().apply(E2)").replace("((E2,", "((E7,")
+DEAR = DEAR.replace("Repeat(n=M).apply(E3)", "RepeatRef().apply((E3, E8))")
+
+
+class Imitator(Engine):
+    """Writes cheap programs where it is shown a dearer one beside one; alone, one of them for one task."""
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        *shown, asked = [message.text or "" for message in request.messages]
+        lucky = "maximum" in asked and (request.config.seed or 0) % 2 == 0
+        program = CHEAP if lucky or any("[[ ## dearer ## ]]" in text for text in shown) else DEAR
+        self.calls += "fewest bytes held" in str(request.system)
+        return respond(request, f"[[ ## impl ## ]]\n{program}", answering.USAGE)
+
+
+def test_programs_get_cheaper_where_a_saving_is_shown(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All tasks are solved at once; the control samples as often. The LM is told the objective in each request."""
+    (mine := tmp_path / "mine").mkdir()
+    (mine / "largest.yaml").write_text(FOLD)
+    (mine / "least.yaml").write_text(FOLD.replace("maximum", "minimum").replace("-inf", "inf").replace("max", "min"))
+    curves = {}
+    for selection in ("savings", "resample"):
+        answering.use(engine := Imitator(), monkeypatch)
+        options = ("--objective", "memory", "--max-iterations", "3", "--temperatures", "0.7", "--selection", selection)
+        assert run("adaptive", "--tasks", str(mine), "--json", *options) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert engine.calls == 12
+        client = MlflowClient(tracking_uri=store.store_uri())
+        curve = client.get_metric_history(result["run_id"], "cost_of_first")
+        curves[selection] = [round(point.value, 2) for point in curve], result["costs"]
+    assert curves["savings"] == ([1.0, 1.0, 0.8], {"largest": 24, "least": 24})  # the luck is in the second pass
+    assert curves["resample"] == ([1.0, 1.0, 1.0], {"largest": 24, "least": 40})

@@ -18,11 +18,17 @@ def test_a_run_is_described_in_sentences() -> None:
 
 
 def test_costs_are_metrics_of_an_iteration_where_a_run_has_an_objective() -> None:
-    """One for each solved task, so that the UI shows how it falls."""
+    """One for each solved task, so that the UI shows how it falls, and one for all."""
     result = learn([]).iterations[0]
-    assert cost_metrics(result) == {}
-    priced = replace(result, costs={"gemm/0": 80.0}, improved=("gemm/0",))
-    assert cost_metrics(priced) == {"cost/gemm/0": 80.0, "tasks_improved": 1}
+    assert cost_metrics([result]) == {}
+    first = replace(result, costs={"gemm/0": 80.0, "id": 0.0})
+    then = replace(result, costs={"gemm/0": 40.0, "id": 0.0}, improved=("gemm/0",))
+    assert cost_metrics([first, then]) == {
+        "cost/gemm/0": 40.0,
+        "cost/id": 0.0,
+        "tasks_improved": 1,
+        "cost_of_first": 0.75,
+    }
 
 
 def test_shares_of_tasks_within_multiples_of_the_bound() -> None:
