@@ -11,10 +11,9 @@ request costs), `solutions` (the algorithm's function sigma), `demonstrations` (
 from __future__ import annotations
 
 from optimizers.adaptive import AdaptiveFewShot, SinglePass
-from optimizers.attempt import Attempt
-from optimizers.attempt_log import AttemptLog
+from optimizers.attempt import Attempt, AttemptLog, pass_at_k
 from optimizers.budget import Budget
-from optimizers.domain import Domain
+from optimizers.domain import Domain, HeldOutVerdict, Quadrants
 from optimizers.errors import (
     MetricError,
     NoAnswerError,
@@ -24,14 +23,11 @@ from optimizers.errors import (
     UnknownSelectionError,
 )
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
-from optimizers.held_out import HeldOutVerdict, Quadrants
-from optimizers.ledger import TokenCount
-from optimizers.metering import Price
+from optimizers.ledger import Price, TokenCount
 from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observer, RunStarted
-from optimizers.pass_at_k import pass_at_k
 from optimizers.per_query import PerQuery
 from optimizers.sampling import Sampling
-from optimizers.strategies.base import DemoSet, Selection
+from optimizers.strategies import DemoSet, Selection
 
 __all__ = [
     "AdaptiveFewShot",

@@ -16,8 +16,8 @@ import dspy
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+from optimizers.attempt import to_jsonable
 from optimizers.errors import one_line
-from optimizers.jsonable import to_jsonable
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from optimizers.arguments import validated
-from optimizers.call_metric import JUDGE
+from optimizers.attempt import JUDGE
 from optimizers.errors import RunStopped
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.requests import Deadline

@@ -19,15 +19,13 @@ from typing import Any
 
 import dspy
 
-from optimizers.attempt import TaskExample
+from optimizers.attempt import TaskExample, to_jsonable
 from optimizers.budget import Budget
 from optimizers.experience import Entry
-from optimizers.jsonable import to_jsonable
-from optimizers.metering import estimate_tokens, message_text
-from optimizers.predictors import held
+from optimizers.ledger import estimate_tokens, message_text
+from optimizers.predictors import held, signature_types, with_types
 from optimizers.sampling import demo_count, with_fewer_demos
-from optimizers.strategies.base import DemoSet, hardest_first
-from optimizers.typed_fields import signature_types, with_types
+from optimizers.strategies import DemoSet, hardest_first
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from optimizers.attempt import Attempt, Calls, calls_from_data, calls_to_data
-from optimizers.held_out import HeldOutVerdict, Quadrants
-from optimizers.jsonable import to_jsonable
+from optimizers.attempt import Attempt, Calls, calls_from_data, calls_to_data, pass_at_k, to_jsonable
+from optimizers.domain import HeldOutVerdict, Quadrants
 from optimizers.ledger import TokenCount, Whole
-from optimizers.pass_at_k import pass_at_k
 
 Codec = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 FORMAT = 1

@@ -18,10 +18,9 @@ from optimizers.attempt import TaskExample
 from optimizers.demonstrations import copy_program, demo_tokens, set_demos
 from optimizers.domain import Domain
 from optimizers.experience import Entry, Experience
-from optimizers.predictors import name_of, predictor_names, replace_lms
+from optimizers.predictors import ProgramTypes, name_of, predictor_names, replace_lms
 from optimizers.requests import extended
-from optimizers.strategies.coverage import DemoPool
-from optimizers.typed_fields import ProgramTypes
+from optimizers.strategies import DemoPool
 
 
 class PerQuery(dspy.Module):

@@ -22,17 +22,14 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
-from optimizers.attempt import Attempt, TaskExample
+from optimizers.attempt import JUDGE, Attempt, TaskExample, counted
 from optimizers.budget import Budget, Spending
-from optimizers.call_metric import JUDGE
 from optimizers.errors import MetricError, RunStopped, SampleError, TemperatureError, UnavailableError, one_line
 from optimizers.experience import TaskCount
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.observer import BaseObserver, InFlight, Observer
-from optimizers.pass_at_k import counted
-from optimizers.requests import DeadlineReached, is_transient
+from optimizers.requests import ONLY, DeadlineReached, is_transient, refused
 from optimizers.sampling import FATAL, Job, Sampler, SampleResult, Sampling
-from optimizers.temperatures import ONLY, refused
 
 PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts, or the time is up."""

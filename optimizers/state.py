@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from optimizers.attempt import TaskExample
-from optimizers.attempt_log import AttemptLog
-from optimizers.domain import Domain
+from optimizers.attempt import AttemptLog, TaskExample
+from optimizers.domain import Domain, HeldOutVerdict
 from optimizers.experience import Entry, IterationResult, LevelScore, in_task_order, mean_pass_at
-from optimizers.held_out import HeldOutVerdict
 from optimizers.ledger import TokenCount
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from optimizers import Budget, Price, TokenCount
 from optimizers.baselines import OPTIMIZERS, Baseline, Search, affordable
-from optimizers.metering import estimate_tokens, message_text
+from optimizers.ledger import estimate_tokens, message_text
 from pipeline.agent.agent import TURNS, Agent
 from pipeline.base.choices import is_embedded
 from pipeline.base.config import RunConfig

@@ -31,8 +31,7 @@ from optimizers import Attempt, Budget, Entry
 from optimizers.attempt import TaskExample
 from optimizers.demonstrations import DemoFitter, ShownDemos, set_demos
 from optimizers.predictors import replace_lms
-from optimizers.strategies.base import DemoSet
-from optimizers.strategies.coverage import DemoPool
+from optimizers.strategies import DemoPool, DemoSet
 from pipeline.agent.domain import examples, language_domain
 from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError

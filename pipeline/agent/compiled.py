@@ -16,7 +16,7 @@ import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from optimizers import Entry, TokenCount
-from optimizers.strategies.coverage import DemoPool
+from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError

@@ -16,8 +16,7 @@ from dspy.utils import exceptions as lm_errors
 from optimizers import NoAnswerError, TemperatureError
 from optimizers.errors import one_line
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.requests import Deadline, DeadlineReached, sampled
-from optimizers.temperatures import ONLY, refused, temperature_of
+from optimizers.requests import ONLY, Deadline, DeadlineReached, refused, sampled, temperature_of
 from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide

@@ -17,7 +17,7 @@ from urllib.error import URLError
 
 from dspy.utils.exceptions import LMError
 
-from optimizers.metering import Price, whole
+from optimizers.ledger import Price, whole
 from optimizers.requests import Deadline
 
 SECONDS = 10.0

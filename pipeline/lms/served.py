@@ -24,7 +24,7 @@ from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import CacheConfig, ProviderError
 from dspy.lm15 import TimeoutError as LateError
 
-from optimizers.metering import whole
+from optimizers.ledger import whole
 
 MOST_REDIRECTS = 5
 LONGEST_REQUEST = 600.0

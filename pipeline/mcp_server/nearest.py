@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from optimizers.strategies.coverage import Weights
+from optimizers.strategies import Weights
 from pipeline.agent.agent import shipped_examples
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DOCS

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from optimizers import Experience, IterationResult, TokenCount
-from optimizers.held_out import HeldOutVerdict
+from optimizers.domain import HeldOutVerdict
 from pipeline.base.text import cell, counted
 
 STATUS = {"interrupted": "KILLED", "failed": "FAILED"}

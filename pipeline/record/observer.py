@@ -50,8 +50,8 @@ from optimizers import (
     TaskCount,
     TokenCount,
 )
+from optimizers.attempt import to_jsonable
 from optimizers.errors import one_line
-from optimizers.jsonable import to_jsonable
 from pipeline.base.config import registered_name
 from pipeline.base.text import path_of
 from pipeline.charts.plots import draw_run, final_counts

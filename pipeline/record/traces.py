@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from optimizers import Attempt, Experience, TokenCount
-from optimizers.jsonable import to_jsonable
+from optimizers.attempt import to_jsonable
 
 MOST = 200
 """Traces of a run, at most: the first solved tasks and the first unsolved ones, in task order, half each."""

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from optimizers import Attempt, TaskCount, pass_at_k
-from optimizers.pass_at_k import counted
+from optimizers.attempt import counted
 from pipeline.agent.domain import task_class
 from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry

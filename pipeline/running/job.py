@@ -16,9 +16,8 @@ import dspy
 
 from optimizers import Entry, Experience, Observer, TokenCount
 from optimizers.baselines import OPTIMIZERS, Baseline
-from optimizers.domain import Division
-from optimizers.held_out import HoldOut
-from optimizers.strategies.coverage import DemoPool
+from optimizers.domain import Division, HoldOut
+from optimizers.strategies import DemoPool
 from pipeline.agent.agent import LineLessons, demonstrated_predictors
 from pipeline.agent.compiled import save_program
 from pipeline.agent.domain import examples, language_domain

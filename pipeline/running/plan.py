@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import dspy
 from dspy.utils.exceptions import LMError
 
-from optimizers import Budget, MetricError, OptimizerError, Price, TemperatureError, temperatures
+from optimizers import Budget, MetricError, OptimizerError, Price, TemperatureError
 from optimizers.demonstrations import ShownDemos, prompt_room, trimmed
 from optimizers.errors import UnavailableError, one_line
+from optimizers.requests import ONLY, takes_one
 from optimizers.sampling import demo_count
-from optimizers.strategies.coverage import DemoPool
+from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import examples
@@ -132,7 +133,7 @@ class Plan:
     def note(self) -> str:
         """What the user is to know of an LM that takes one temperature; empty for others."""
         lm = self.config.lm
-        return f"{lm} takes temperature {temperatures.ONLY:g} only, and is sampled at it" if _takes_one(lm) else ""
+        return f"{lm} takes temperature {ONLY:g} only, and is sampled at it" if _takes_one(lm) else ""
 
     def fitted(self, tasks: Sequence[Task]) -> Fitted:
         """The agent with the demonstrations that fit the LM's context window.
@@ -199,7 +200,7 @@ def resolved(config: AnyConfig) -> AnyConfig:
     """
     model = str(config.lm)
     if _takes_one(model):
-        config = config.model_copy(update={"temperatures": (temperatures.ONLY,)})
+        config = config.model_copy(update={"temperatures": (ONLY,)})
     config.require_served(model)
     config = registry.served(config)
     models = (model, getattr(config, "reflection_lm", None)) if config.max_usd is not None and not config.price else ()
@@ -229,7 +230,7 @@ def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig
 
 def _takes_one(model: str) -> bool:
     """Whether an LM is known to refuse all temperatures but one."""
-    return not is_embedded(model) and temperatures.takes_one(model)
+    return not is_embedded(model) and takes_one(model)
 
 
 def _with_context(config: AnyConfig) -> AnyConfig:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dspy
 
 from optimizers import Entry
-from optimizers.held_out import HoldOut
+from optimizers.domain import HoldOut
 from pipeline.rewriting.simplification import same_graph, simplified
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import AnswerCost

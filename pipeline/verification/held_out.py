@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, Literal
 
-from optimizers.held_out import Claims, HeldOutVerdict, HoldOut
+from optimizers.domain import Claims, HeldOutVerdict, HoldOut
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.base.text import counted, one_line
 from pipeline.languages import registry

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers import AdaptiveFewShot, Budget, Domain, Experience, SinglePass, pass_at_k
+from optimizers.attempt import counted
 from optimizers.domain import input_name
-from optimizers.pass_at_k import counted
 from tests.support.scripted_program import (
     ScriptedEngine,
     answer,

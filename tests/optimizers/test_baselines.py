@@ -18,9 +18,9 @@ from dspy.utils.exceptions import LMAuthError
 
 from optimizers import Budget, MetricError, OptimizerError, TokenCount
 from optimizers.attempt import TaskExample
+from optimizers.baselines import MAX_PAID_ANSWERS, _is_like
 from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
-from optimizers.tuning import MAX_PAID_ANSWERS, _is_like
 from tests.support.reflective_engine import NAMES, SHOWING, THOUGHT, Reflective, tuned
 from tests.support.scripted_program import Heard, Solver, is_right, learn, story, tasks
 

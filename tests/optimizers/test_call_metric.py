@@ -9,7 +9,7 @@ import pytest
 from dspy import lm15
 
 from optimizers import Budget, Domain, MetricError, TokenCount
-from optimizers.call_metric import JUDGE, checked_metric, read_verdict, resolved
+from optimizers.attempt import JUDGE, checked_metric, read_verdict, resolved
 from tests.support.scripted_program import ScriptedEngine, answer, by_task, is_right, learn, respond, some
 
 EXAMPLE, PREDICTION, TRACE = dspy.Example(task="a"), dspy.Prediction(answer="right a"), ["the calls"]

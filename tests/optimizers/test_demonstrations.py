@@ -23,8 +23,8 @@ from dspy.utils.exceptions import AdapterParseError
 from optimizers import AdaptiveFewShot, Budget, Domain, Entry, Experience, TokenCount
 from optimizers.attempt import TaskExample
 from optimizers.demonstrations import DemoFitter, fitting, set_demos
-from optimizers.solutions import choose_answer
-from optimizers.strategies.base import DemoSet, Pick
+from optimizers.run import choose_answer
+from optimizers.strategies import DemoSet, Pick
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn, respond
 
 SHOWN = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)\s*(?=\n\n|\Z)", re.DOTALL)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from optimizers import Attempt, AttemptLog, Experience, TokenCount, pass_at_k
-from optimizers.jsonable import to_jsonable
+from optimizers.attempt import to_jsonable
 from tests.support.scripted_program import Heard, ScriptedEngine, answer, learn, tasks
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optimizers import Budget, Domain, Experience, HeldOutVerdict, PerQuery, Quadrants
-from optimizers.held_out import Claims
+from optimizers.domain import Claims
 from tests.support import scripted_program as scripted
 from tests.support.scripted_program import by_task
 

@@ -11,11 +11,10 @@ import pytest
 from dspy import lm15
 
 from optimizers import AdaptiveFewShot, Budget, Domain, TokenCount
+from optimizers.attempt import JUDGE
 from optimizers.budget import Spending
-from optimizers.call_metric import JUDGE
 from optimizers.demonstrations import prompt_tokens
-from optimizers.ledger import Ledger
-from optimizers.metering import Price, Request, _truncated, no_answer, reported
+from optimizers.ledger import Ledger, Price, Request, _truncated, no_answer, reported
 from optimizers.requests import Deadline, DeadlineReached
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, some, tasks
 

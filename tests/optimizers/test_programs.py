@@ -15,7 +15,7 @@ import pydantic
 import pytest
 
 from optimizers import AdaptiveFewShot, Attempt, BaseObserver, Domain, Experience
-from optimizers.jsonable import to_jsonable
+from optimizers.attempt import to_jsonable
 from tests.support import quick_stores
 from tests.support.mlflow_settings import tracking_to
 from tests.support.programs import ADAPTERS, FormatEngine, input_field

@@ -25,10 +25,9 @@ from optimizers import (
     TemperatureError,
 )
 from optimizers.errors import UnavailableError
-from optimizers.requests import derive_seed
+from optimizers.requests import derive_seed, fixed, refused, taken, takes_one, temperature_of
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import MOST_RIGHT, IterationCounts, UntilSolved, sample_until_solved
-from optimizers.temperatures import fixed, refused, taken, takes_one, temperature_of
 from tests.support.scripted_program import (
     Heard,
     Refusing,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from optimizers import Budget, Domain, Experience, PerQuery
 from optimizers.demonstrations import demo_tokens
-from optimizers.strategies.coverage import Candidate, Coverage, Weights, cover
+from optimizers.strategies import Candidate, Coverage, Weights, cover
 from tests.support.scripted_program import (
     FIELD,
     Asynchronous,

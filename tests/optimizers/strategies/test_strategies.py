@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError
+from optimizers import Budget, Domain, OptimizerError, Selection, UnknownSelectionError, strategies
 from optimizers.attempt import TaskExample
 from optimizers.state import State
-from optimizers.strategies import SELECTIONS, make_selection
-from optimizers.strategies.base import Adaptive, DemoSet, Pick, RandomChoice, Resample, cumulative, stratify
+from optimizers.strategies import SELECTIONS, Adaptive, DemoSet, Pick, RandomChoice, Resample, cumulative, stratify
 from tests.support.scripted_program import Heard, ScriptedEngine, by_task, learn, story
 
 RATES = {"a": 1, "b": 2, "c": 3, "d": 4}
@@ -55,9 +54,9 @@ def test_every_strategy_starts_over_once_something_is_solved(name: str) -> None:
 
 def test_a_strategy_goes_by_its_name_in_the_registry() -> None:
     for name in SELECTIONS:
-        selection = make_selection(name)
+        selection = strategies.make_selection(name)
         assert isinstance(selection, Selection) and selection.name == name
-    assert make_selection(own := Adaptive(5)) is own
+    assert strategies.make_selection(own := Adaptive(5)) is own
 
 
 @pytest.mark.parametrize(

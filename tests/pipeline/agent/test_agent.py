@@ -21,7 +21,7 @@ import pytest
 from dspy import lm15
 
 from optimizers import Attempt, SinglePass
-from optimizers.metering import estimate_tokens
+from optimizers.ledger import estimate_tokens
 from pipeline import load_program
 from pipeline.agent.agent import TOOLS, Agent, ProgramVerifier, ToolContext, demonstrated_predictors, tool_context
 from pipeline.agent.compiled import read_program, save_program

@@ -14,7 +14,7 @@ import dspy
 import pytest
 
 from optimizers import Entry, TokenCount
-from optimizers.strategies.coverage import DemoPool
+from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.choices import GuardianMode

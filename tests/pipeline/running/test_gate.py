@@ -6,7 +6,7 @@ from pathlib import Path
 import dspy
 
 from optimizers import Entry, Experience, HeldOutVerdict, TokenCount
-from optimizers.strategies.coverage import DemoPool
+from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.base.config import RunConfig
 from pipeline.record.request import Request

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from optimizers import Entry, HeldOutVerdict, TokenCount
-from optimizers.held_out import Claims
+from optimizers.domain import Claims
 from pipeline.rewriting.simplification import code_lines
 from pipeline.running.simplifying import simplified_solutions
 from pipeline.verification.metric import Metric

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers.strategies.base import hardest_first
+from optimizers.strategies import hardest_first
 from pipeline.record.request import parse_experience
 from tests.support.doubling_lm import Engine, run
 

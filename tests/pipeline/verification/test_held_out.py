@@ -6,7 +6,7 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers.held_out import HoldOut
+from optimizers.domain import HoldOut
 from pipeline.record.mlflow_metrics import is_proved
 from pipeline.verification import held_out
 from pipeline.verification.held_out import holding_out
