@@ -24,15 +24,15 @@ return E6
 """
 
 
-def right(task: Task, repeats: int, text: str = "") -> float:
+def right(task: Task, verifier: Verifier, repeats: int, text: str = "") -> float:
     """The chance that a program which begins so is right when lines are drawn at random: every program is verified."""
     try:
         lines = STEP.next_lines(task, text, repeats)
     except ValueError:
         return 0.0
     if not lines:
-        return float(Verifier(task).verify(STEP.repaired(task, text) or text).passed)
-    return sum(right(task, repeats, f"{text}{line}\n") for line in lines) / len(lines)
+        return float(verifier.verify(STEP.repaired(task, text) or text).passed)
+    return sum(right(task, verifier, repeats, f"{text}{line}\n") for line in lines) / len(lines)
 
 
 def knowing(body: Json) -> Json:
@@ -53,7 +53,7 @@ def test_chances_are_those_of_all_programs_and_an_lm_that_knows_one_is_always_ri
     states, scores = (str(tmp_path / f"{name}.jsonl") for name in ("states", "scores"))
     run("states", "bmm/0", "-o", states)
     task = task_named("bmm/0")
-    none, one = (right(task, repeats) for repeats in (0, 1))
+    none, one = (right(task, Verifier(task), repeats) for repeats in (0, 1))
     assert 0 < one < none < 1
     without = chances(run("table", states, "--by-task"))
     assert without[:2] == [f"{(none + one) / 2:.3f}", f"{none:.3f}"]

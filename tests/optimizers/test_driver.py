@@ -598,7 +598,9 @@ print(len([run for run in runs if "mlflow.parentRunId" not in run.data.tags]), l
 """
 
 
-@pytest.mark.parametrize("order", ["switch_on, import_ours", "import_ours, switch_on"])
+@pytest.mark.parametrize(
+    "order", [pytest.param("switch_on, import_ours", marks=pytest.mark.slow), "import_ours, switch_on"]
+)
 def test_compiling_is_logged_in_either_order(order: str, tmp_path: Path) -> None:
     """One run; a trace for each sample, and none of a prompt that is only measured."""
     script = SCRIPT.format(order=f"({order})", folder=str(tmp_path))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers import Budget, Experience
+from optimizers import Experience
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs
 from pipeline.verification.pool import PoolSettings
@@ -132,15 +132,6 @@ def store_of_run(recorded_run: Recorded, monkeypatch: pytest.MonkeyPatch) -> Rec
 def run_read(store_of_run: Recorded) -> RecordedRun:
     (run,) = read_runs([])
     return run
-
-
-@pytest.fixture
-def three_runs(store_folder: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        render_nothing(patch.setattr)
-        for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
-            with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
-                learn([recorder], budget=Budget(iterations=1))
 
 
 @pytest.fixture

@@ -47,13 +47,37 @@ def test_the_page_refers_only_to_files_beside_it(
 
 
 @pytest.mark.usefixtures("unrendered")
-def test_a_run_without_answers_is_left_out_where_others_have_some(
-    three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_runs_are_named_by_ids_and_beginnings_and_those_without_answers_are_left_out(
+    store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr names it; alone, it is an error, as it is to who does not say that it may be left out."""
+    """By granularity, then by time; the latest with answers by default; labels give the LM, and what differs.
+
+    One line on stderr names a run without answers; alone, it is an error, as it is to who does not say that it may be
+    left out. A run of an optimizer that was interrupted has metrics, and nothing to report.
+    """
+    for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
+        with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
+            learn([recorder], budget=Budget(iterations=1))
+    (latest,) = read_runs([])
+    assert (latest.name, latest.label) == ("none a", "none a")
+    both = read_runs(["adaptive"])
+    labels = [("adaptive b", "scripted, m = 1"), ("adaptive a", "scripted, m = 3")]
+    assert [(run.name, run.label) for run in both] == labels
+    assert read_runs([latest.run_id[:8]])[0].run_id == latest.run_id
+    assert len(read_runs(["adaptive", both[0].run_id])) == 2
+    with pytest.raises(UsageError, match=r"nothing: no such run; the latest are 'none a' \("):
+        read_runs(["nothing"])
+
+    with recorded("mipro failed", {}, tasks()) as recorder:
+        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro failed"))
+    out = str(tmp_path / "out")
+    assert run_command(report.NAME, report.main, ["-o", out]) == 0
+    output = capsys.readouterr()
+    assert output.out.endswith(": none a\n")
+    assert "left out: run 'mipro failed'" in output.err
+
     with recorded("adaptive empty", {}, tasks()) as recorder:
         pass
-    out = str(tmp_path / "out")
     assert run_command(report.NAME, report.main, ["adaptive", "-o", out, "--json"]) == 0
     output = capsys.readouterr()
     assert len(json.loads(output.out)["runs"]) == 2
@@ -64,19 +88,6 @@ def test_a_run_without_answers_is_left_out_where_others_have_some(
     assert capsys.readouterr().err.splitlines()[1:] == [f"{report.NAME}: {left_out}; nothing to report"]
     with pytest.raises(UsageError, match="adaptive empty"):
         read_runs(["adaptive"])
-
-
-@pytest.mark.usefixtures("unrendered")
-def test_the_latest_run_is_the_latest_with_answers(
-    three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One of an optimizer that was interrupted has metrics, and nothing to report."""
-    with recorded("mipro failed", {}, tasks()) as recorder:
-        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro failed"))
-    assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "out")]) == 0
-    output = capsys.readouterr()
-    assert output.out.endswith(": none a\n")
-    assert "left out: run 'mipro failed'" in output.err
 
 
 @pytest.mark.usefixtures("unrendered")

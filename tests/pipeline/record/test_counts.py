@@ -71,7 +71,7 @@ def on_record(run_id: str) -> tuple[list[Attempt], dict[str, TokenCount]]:
     return list(attempts), {name: TokenCount.sum(a.tokens.get(name, empty) for a in attempts) for name in names}
 
 
-@pytest.mark.parametrize("guardian", ["paper", "gated"])
+@pytest.mark.parametrize("guardian", ["gated", pytest.param("paper", marks=pytest.mark.slow)])
 def test_counts_of_each_module_are_the_server_s_and_the_cache_has_its_own(
     guardian: str, server: Server, store_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,6 @@ import dspy
 import pytest
 
 from optimizers import AdaptiveFewShot, BaseObserver, Domain, IterationStarted, TaskCount, TokenCount
-from pipeline.base.errors import UsageError
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs, replay
 from tests.pipeline.conftest import Recorded
@@ -76,18 +75,3 @@ def test_a_task_without_attempts_is_unsolved(run_read: RecordedRun) -> None:
     assert [it.score.solved for it in iterations] == [2, 3, 3, 3]
     assert iterations[0].score.pass_at_1 == pytest.approx((1 + 1 / 2) / 5)
     assert "never/0" not in counts
-
-
-def test_runs_are_named_by_ids_and_beginnings(three_runs: None) -> None:
-    """By granularity, then by time; the latest by default; labels give the LM, and what differs."""
-    (latest,) = read_runs([])
-    assert (latest.name, latest.label) == ("none a", "none a")
-    both = read_runs(["adaptive"])
-    assert [(run.name, run.label) for run in both] == [
-        ("adaptive b", "scripted, m = 1"),
-        ("adaptive a", "scripted, m = 3"),
-    ]
-    assert read_runs([latest.run_id[:8]])[0].run_id == latest.run_id
-    assert len(read_runs(["adaptive", both[0].run_id])) == 2
-    with pytest.raises(UsageError, match=r"nothing: no such run; the latest are 'none a' \("):
-        read_runs(["nothing"])

@@ -52,7 +52,7 @@ def test_what_passes_is_asked_for_again_and_costs_no_sample(job: Job, waits: lis
 def test_an_answer_that_does_not_come_in_time_is_asked_for_again(job: Job, waits: list[float]) -> None:
     """The client's patience ends, and the whole sample is there."""
     job.server.set(faults=[fault("slow", at=[3, 4, 5], seconds=600)])
-    assert job.run("--timeout", "5") == 0
+    assert job.run("--timeout", "2") == 0
     assert sum(request["fault"] is not None for request in job.server.requests()) == len(waits) == failed(job) == 3
 
 
@@ -166,8 +166,8 @@ def test_without_usage_tokens_are_estimated_and_labelled_and_their_budget_holds(
 def test_a_budget_of_minutes_holds_within_a_request(job: Job) -> None:
     """A server that sends a byte now and then, to every sample; resumed without it, nothing is missing."""
     job.server.set(faults=[fault("drip", start=4)])
-    job.run("--max-minutes", "0.05", "--timeout", "300")
-    assert job.result["stopped"] == "budget" and "minutes of 0.05" in job.result["message"]
+    job.run("--max-minutes", "0.02", "--timeout", "300")
+    assert job.result["stopped"] == "budget" and "minutes of 0.02" in job.result["message"]
     job.server.set(faults=[])
     assert job.resume("--max-minutes", "60") == 0
     assert [attempt.scored for attempt in job.attempts] == [True] * TASKS * SAMPLES

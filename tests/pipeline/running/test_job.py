@@ -82,7 +82,10 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, 
     return code, json.loads(out) if out else {}, "\n".join(own)
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "random-search", "mipro", "simba", "gepa"])
+ALIKE = [pytest.param(name, marks=pytest.mark.slow) for name in ("random-search", "mipro", "simba")]
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "gepa", *ALIKE])
 def test_an_optimizer_has_the_record_that_every_other_has(
     name: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,7 +168,7 @@ def test_an_optimizer_that_is_interrupted_leaves_a_run_that_can_be_resumed(
     assert (code, result["stopped"], result["tokens"]["prompt"]) == (0, "exhausted", engine.calls * 4000)
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "random-search"])
+@pytest.mark.parametrize("name", ["bootstrap", pytest.param("random-search", marks=pytest.mark.slow)])
 def test_an_optimizer_runs_on_the_embedded_lm(
     name: str, store_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from step_runtime.verification.exact.table import DEFINITIONS, TABLE
 from step_runtime.verification.exact.trace import trace
 from step_runtime.verification.exact.value import NAN, Unknown, Value
 
-ROWS, SIZE = 300, 4
+ROWS, SIZE = 100, 4
 DTYPES = (torch.float64, torch.int64, torch.bool)
 CASES = """
 a + b | torch.add(a, b, alpha=3) | a - b | torch.sub(a, b, alpha=2) | torch.rsub(a, b) | a * b | a / b | a + 0.5
