@@ -8,6 +8,10 @@ way into a Buffer and out of it, a function of a Buffer, a routed choice between
 A task is kept if its program passes the verifier, if loading it warns of nothing (such as an input that no output
 reads, or a constant output), and if no other task of the set has the same program over the same functions. A seed gives
 the same tasks everywhere. The oracle of `NAME.yaml` is `NAME.step` beside it.
+
+`--families 26 --count 4` writes families in place of levels: the tasks of one take the same kinds of steps, each with
+functions, dims and element types of its own. Their oracles take 2 to 12 decisions, the lines that are no Copy, which
+grow from the first family to the last.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pipeline.base.files import write_text
 from step_runtime.base.errors import TaskError
@@ -33,6 +38,7 @@ from step_runtime.verification.verify import verify
 SYMBOLS = ("M", "N", "K", "D")
 SIZES = {"M": [5, 3], "N": [2, 4], "K": [3, 6], "D": [4, 2]}
 LEVELS = range(1, 9)
+MOST_DECISIONS = 12
 
 UNARY = {
     "Tanh": "torch.tanh({})", "Sigmoid": "torch.sigmoid({})", "Relu": "torch.relu({})", "Square": "{} ** 2",
@@ -266,14 +272,22 @@ def _zipped(draft: Draft, value: Value, one: str, other: str, tensor: str) -> Va
     return replace(value, stream=stream, tensor=draft.let(code.format(value.tensor, tensor)))
 
 
-def grow(level: int, rng: random.Random) -> tuple[Task, str]:
-    """A task of `level` steps, and its oracle; it may turn out to be useless."""
+def grow(level: int, rng: random.Random, kinds: Sequence[Step] = ()) -> tuple[Task, str] | None:
+    """A task of `level` steps, of these kinds if any, and its oracle; it may turn out to be useless.
+
+    None: a kind of step can't follow.
+    """
     draft = Draft(rng)
     symbols = rng.sample(SYMBOLS, 4)
     dims, buffer = symbols[: rng.choice((2, 2, 3))], symbols[3:]
     value = draft.take(dims, f"Buffer(fp32, [{buffer[0]}])" if rng.random() < 0.4 else "fp32")
     last: Step | None = None
-    for _ in range(level):
+    for place in range(level):
+        if kinds:
+            if (after := kinds[place](draft, value)) is None:
+                return None
+            value = after
+            continue
         # The way out of a Buffer undoes the way in, and a function of the same kind says little more.
         steps = [step for step in STEPS if step is not last and {step, last} != {into_buffer, out_of_buffer}]
         after = None
@@ -301,13 +315,42 @@ def generate(level: int, count: int, seed: int) -> Iterator[tuple[Task, str]]:
     for _ in range(10_000):
         if number == count:
             return
-        task, program = grow(level, rng)
+        task, program = cast(tuple[Task, str], grow(level, rng))
         key = f"{canonical_key(program)} {[(spec.func_name, spec.apply) for spec in task.fns]}"
         if key not in known and is_useful(task, program):
             known.add(key)
             yield task.named(f"l{level}/{number}"), program
             number += 1
     raise ValueError(f"level {level} has no more than {number} different tasks")
+
+
+def families(count: int, members: int, seed: int) -> Iterator[tuple[Task, str]]:
+    """Tasks named `fFAMILY/NUMBER`, with their oracles; the families take 2 to 12 decisions, spread evenly."""
+    rng, known, number = random.Random(f"families {seed}"), set[tuple[Step, ...]](), 0
+    while number < count:
+        wanted = MOST_DECISIONS * number // count + 1
+        kinds = tuple(rng.choice(STEPS) for _ in range(rng.randint(2, 7)))
+        if kinds in known or any({*pair} == {into_buffer, out_of_buffer} for pair in pairwise(kinds)):
+            continue
+        found = dict[str, tuple[Task, str]]()
+        for _ in range(10 * members):
+            grown = grow(len(kinds), rng, kinds)
+            if grown is None or not max(2, wanted - 1) <= decisions(grown[1]) <= wanted + 1:
+                continue
+            key = f"{canonical_key(grown[1])} {[(spec.func_name, spec.apply) for spec in grown[0].fns]}"
+            if key not in found and is_useful(*grown):
+                found[key] = grown
+            if len(found) == members:
+                known.add(kinds)
+                for place, (task, program) in enumerate(found.values()):
+                    yield task.named(f"f{number:02}/{place}"), program
+                number += 1
+                break
+
+
+def decisions(program: str) -> int:
+    """The lines that are no Copy, without the last."""
+    return sum("step." in line and "step.Copy()" not in line for line in program.splitlines())
 
 
 def is_useful(task: Task, program: str) -> bool:
@@ -332,14 +375,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Writes the files."""
     parser = argparse.ArgumentParser(prog="benchmarks.generated_tasks", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--level", type=int, choices=LEVELS, nargs="+", default=[1, 2, 3, 4], metavar="LEVEL")
-    parser.add_argument("--count", type=int, default=20, help="tasks per level (default: 20)")
+    parser.add_argument("--families", type=int, help="so many families in place of levels")
+    parser.add_argument("--count", type=int, default=20, help="tasks per level or family (default: 20)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
     options = parser.parse_args(argv)
-    for level in options.level:
-        for task, program in generate(level, options.count, options.seed):
-            write(options.output, task, program)
-    print(f"{options.count * len(options.level)} tasks in {options.output}", file=sys.stderr)
+    made = chain.from_iterable(generate(level, options.count, options.seed) for level in options.level)
+    if options.families:
+        made = chain(families(options.families, options.count, options.seed))
+    number = 0
+    for task, program in made:
+        write(options.output, task, program)
+        number += 1
+    print(f"{number} tasks in {options.output}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 from dspy.lm15 import Config, Message, Request
 
 from pipeline.agent.agent import Agent
+from pipeline.base.choices import PromptKind
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.verification.task_files import FUNCTIONS_SUFFIXES
 from signatures import YAMLAdapter
@@ -36,9 +37,9 @@ class Prompt:
 class Desk:
     """Writes prompts and asks one engine."""
 
-    def __init__(self, engine: EmbeddedEngine) -> None:
+    def __init__(self, engine: EmbeddedEngine, kind: PromptKind = "full") -> None:
         self._engine = engine
-        self._signature = Agent("none").proposer.predict.signature
+        self._signature = Agent("none", prompt=kind).proposer.predict.signature
         self._adapter = YAMLAdapter()
 
     def prompt(self, task: Task, demonstrations: Sequence[tuple[Task, str]] = ()) -> Prompt:

@@ -440,7 +440,7 @@ class Agent(dspy.Module):
         proposer: How programs are proposed, see `Proposer`.
         refine: How often an answer that fails verification may be repaired, see `Refiner`.
         ir: Whether prompts use the structural IR; False for plain Python (paper, Section 6.2, "-WS").
-        prompt: Which base prompts: `full`, or `short` for LMs with a small context window.
+        prompt: Which base prompts: `full`, `short` for LMs with a small context window, or `bare`, of names and types.
         prompts: Instructions by role: `proposer`, `guardian`, `refiner`. The others are those in `data/prompts/`, and
             the refiner's begin with the proposer's.
         language: Of the programs; None for the default.
@@ -567,7 +567,7 @@ def composed(role: str, ir: bool, kind: PromptKind) -> str:
     Raises:
         UsageError: The file of its base prompt can't be used.
     """
-    folder = PROMPTS / "short" if kind == "short" else PROMPTS
+    folder = PROMPTS if kind == "full" else PROMPTS / kind
     try:
         return _instructions(_MODELS[role], folder / f"{role}.yaml", ir)
     except prompts.PromptError as error:
@@ -581,5 +581,5 @@ def _instructions(model: type[prompts.BasePrompt], path: Path, ir: bool) -> str:
     return (
         prompts.compose(prompt)
         if ir
-        else prompts.compose_bare(prompt, prompts.read_yaml(prompts.BareWords, PROMPTS / "bare.yaml"))
+        else prompts.compose_bare(prompt, prompts.read_yaml(prompts.BareWords, PROMPTS / "scripts.yaml"))
     )

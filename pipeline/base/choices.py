@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 GuardianMode = Literal["gated", "paper", "compiler", "none"]
 ProposerKind = Literal["predict", "cot", "react", "typed"]
-PromptKind = Literal["full", "short"]
+PromptKind = Literal["full", "short", "bare"]
 OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
 SelectionName = Literal["adaptive", "everything", "random", "coverage", "relevance", "savings", "resample"]
 FloatType = Literal["float64", "float32"]

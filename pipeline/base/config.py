@@ -165,7 +165,9 @@ class AgentConfig(Config):
         "K",
     )
     prompt: PromptKind = AGENT.option(
-        PROMPTS[0], "the base prompts: `full`, or `short`, of 3,000 tokens at most, for a small context window"
+        PROMPTS[0],
+        "the base prompts: `full`; `short`, of 3,000 tokens at most, for a small context window; or `bare`, the"
+        " primitives' names and types alone, as a language has on its first day",
     )
 
     @property

@@ -35,8 +35,10 @@ def test_the_proposer_has_a_reference_for_each_primitive_of_the_spec() -> None:
     """And for the two usage patterns; each with at least one example, but for the one that does nothing."""
     named = {name for part in PROPOSER["primitives"] for name in PRIMITIVES if name in part["name"].split()}
     assert named == PRIMITIVES.keys() - {"RepeatLast"} and len(PROPOSER["patterns"]) == 2
-    short = (DATA / "prompts/short/proposer.yaml").read_text()
-    assert all(f"step.{name}(" in short for name in named) and "RepeatLast" in short
+    for kind in ("short", "bare"):
+        other = (DATA / f"prompts/{kind}/proposer.yaml").read_text()
+        assert all(f"step.{name}(" in other for name in named) and "RepeatLast" in other
+    assert "impl:" not in Agent("gated", prompt="bare", refine=1).proposer.predict.signature.instructions
     assert all(", ".join(PRIMITIVES) in each.signature.instructions for each in Agent("gated").predictors())
     assert all(part["desc"].strip() and (part["examples"] or part["name"] == "Identity") for part in REFERENCES)
 

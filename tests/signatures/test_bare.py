@@ -34,7 +34,7 @@ from tests.support.scripted_answers import RIGHT, task
 DATA = PROJECT / "data"
 PROPOSER = load_prompt(ProposerPrompt, DATA / "prompts/proposer.yaml")
 GUARDIAN = load_prompt(GuardianPrompt, DATA / "prompts/guardian.yaml")
-WORDS = read_yaml(BareWords, DATA / "prompts/bare.yaml")
+WORDS = read_yaml(BareWords, DATA / "prompts/scripts.yaml")
 TASKS = sorted((DATA / "tasks").rglob("*.yaml"))
 
 
