@@ -12,6 +12,7 @@ How to run: python -m benchmarks.assay states -o states.jsonl                   
             python -m benchmarks.assay export states.jsonl -o choices.jsonl     what an LM has to score, once
             python -m benchmarks.assay ask states.jsonl --api-base URL --model NAME -o scores.jsonl     or a server
             python -m benchmarks.assay table states.jsonl [--scores scores.jsonl]
+            python -m benchmarks.assay loop states.jsonl --scores scores.jsonl      runs that learn, simulated
 
 A line of choices.jsonl is a request: `messages`, the beginning `prefix` of the answer, and how it may go on, `choices`.
 A line of scores.jsonl is its answer: `id`, and `logprobs`, the sum of the log-probabilities of each choice's tokens.
@@ -27,11 +28,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import combinations
 from math import exp, log, prod
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 from openai import OpenAI
@@ -385,16 +387,16 @@ class Arm:
     """Who chooses the lines.
 
     Attributes:
-        shown: The arm of demonstrations in the LM's prompt; None: no LM.
-        prior: The pool of solved tasks that teach the grammar of lines; None: no grammar.
+        shown: The arm of demonstrations in the LM's prompt, or themselves; None: no LM.
+        prior: The pool of solved tasks that teach the grammar of lines, or themselves; None: no grammar.
         halving: What each refused sample of a task multiplies the LM's weight with.
         product: Whether the two choose as in `signatures.lines`: the LM's line is kept with a chance of 2^-(its bits -
             the least), up to four times, and each refused sample halves the chance that the LM is asked.
         again: The share of samples that admit a repeat, of which the assay has one.
     """
 
-    shown: str | None = None
-    prior: str | None = None
+    shown: str | Shown | None = None
+    prior: str | Shown | None = None
     halving: float = 1.0
     product: bool = False
     again: float = 0.5
@@ -443,6 +445,7 @@ class Assay:
         """The tasks of which every arm's lines are scored."""
         return [name for name in self.tasks if all(self._is_scored(name, arm) for arm in arms)]
 
+    @cache  # noqa: B019
     def chances(self, name: str, arm: Arm) -> list[float]:
         """Of a task's samples 1 to 8, each after refusals only."""
         by_weight: dict[float, float] = {}
@@ -454,17 +457,18 @@ class Assay:
         return [by_weight[weight] for weight in weights]
 
     @cache  # noqa: B019
-    def bits(self, name: str, text: str, lines: tuple[str, ...], prior: str | None) -> Sequence[float]:
+    def bits(self, name: str, text: str, lines: tuple[str, ...], prior: str | Shown | None) -> Sequence[float]:
         """Those of lines by the grammar that a pool teaches; the same for all without one."""
         if prior is None:
             return [0.0] * len(lines)
-        solved = [self.demonstrations.solved[each] for each in self.demonstrations.pool(name, prior)]
+        pool = self.demonstrations.pool(name, prior) if isinstance(prior, str) else prior
+        solved = [self.demonstrations.solved[each] for each in pool]
         shown = tuple((each.task, each.program) for each in solved)
         found: Sequence[float] = STEP.line_bits(self.demonstrations.solved[name].task, text, lines, shown)
         return found
 
     def _shown(self, name: str, arm: Arm) -> Shown:
-        return self.demonstrations.arms(name)[arm.shown or "nothing"]
+        return self.demonstrations.arms(name)[arm.shown or "nothing"] if isinstance(arm.shown, str) else arm.shown or ()
 
     def _is_scored(self, name: str, arm: Arm) -> bool:
         if arm.shown is None:
@@ -508,6 +512,65 @@ def drawn(scores: Sequence[float], own: Sequence[float], trust: float, most: int
 def solved(chances: Sequence[float], samples: int) -> float:
     """The chance that one of the first samples is right."""
     return 1 - prod(1 - each for each in chances[:samples])
+
+
+OWN = "own"
+LOOPS = {
+    "the LM alone, nothing": Arm("nothing"),
+    "the LM alone, own solutions": Arm(OWN),
+    "the LM alone, other groups": Arm("groups"),
+    "the grammar alone, nothing": Arm(prior="nothing"),
+    "the grammar alone, own solutions": Arm(prior=OWN),
+    "the grammar alone, other groups": Arm(prior="groups"),
+    "the product, nothing": Arm("nothing", "nothing", 0.5, product=True),
+    "the product, own solutions": Arm(OWN, OWN, 0.5, product=True),
+    "the product, other groups": Arm("groups", "groups", 0.5, product=True),
+}
+"""Who chooses in runs of several iterations; `OWN` are the tasks that the run has solved."""
+
+
+def loop(assay: Assay, arm: Arm, names: Sequence[str], samples: int, iterations: int, runs: int) -> list[list[float]]:
+    """Of each iteration the share of runs in which each task is solved, by as many samples of the unsolved tasks.
+
+    A task is shown the two most relevant solved tasks of the five that are scored. A sample's chance is exact; which
+    tasks a run solves is drawn, the same for each arm where the chances are.
+    """
+    demonstrations, found = assay.demonstrations, [dict.fromkeys(names, 0) for _ in range(iterations)]
+    inside = [each for each in demonstrations.solved if _set(each) == "benchmark"]
+    near = {name: demonstrations.nearest(name, [each for each in inside if each != name], most=5) for name in names}
+    for run in range(runs):
+        solved_: dict[str, None] = {}
+        for iteration in range(iterations):
+            known = tuple(sorted(solved_))
+            for name in names:
+                own = {"shown": tuple([each for each in near[name] if each in known][-2:]), "prior": known}
+                asked = replace(arm, **{field: own[field] for field in own if getattr(arm, field) == OWN})
+                if name not in solved_:
+                    chance_ = solved(assay.chances(name, asked), samples)
+                    if Random(f"{run} {iteration} {name}").random() < chance_:
+                        solved_[name] = None
+            for name in solved_:
+                found[iteration][name] += 1
+    return [[each[name] / runs for name in names] for each in found]
+
+
+def loops(assay: Assay, names: Sequence[str], samples: int, iterations: int, runs: int) -> Iterator[str]:
+    """Tasks that runs solve after each iteration; what an arm adds to nothing shown, and to the LM that learns nothing.
+
+    Differences are paired by run and task, with intervals over tasks. `OWN` is drawn in a tenth of the runs.
+    """
+    columns = " | ".join(map(str, range(1, iterations + 1)))
+    yield f"| {len(names)} tasks, {samples} samples an iteration | {columns} | over nothing | over the LM, nothing |"
+    yield "|---" * (iterations + 3) + "|"
+    for label, arm in LOOPS.items():
+        drawn_ = max(1, runs // 10) if OWN in (arm.shown, arm.prior) else runs
+        found, cells = loop(assay, arm, names, samples, iterations, drawn_), list[str]()
+        for other in (f"{label.partition(',')[0]}, nothing", next(iter(LOOPS))):
+            base = loop(assay, LOOPS[other], names, samples, iterations, drawn_)[-1]
+            more = [one - two for one, two in zip(found[-1], base, strict=True)]
+            low, high = (bound * len(names) for bound in interval(more))
+            cells.append("" if label == other else f"{sum(more):+.1f} [{low:+.1f}, {high:+.1f}]")
+        yield f"| {label} | {' | '.join(f'{sum(each):.1f}' for each in found)} | {' | '.join(cells)} |"
 
 
 def table(assay: Assay, arms: Mapping[str, Arm], names: Sequence[str]) -> Iterator[str]:
@@ -560,13 +623,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tabled.add_argument("--scores", type=Path)
     tabled.add_argument("--set", choices=["benchmark", *(kind[1:] for kind in SETS[1:]), "all"], default="benchmark")
     tabled.add_argument("--by-task", action="store_true", help="each task's chance in one sample")
-    for each in (exported, asking, tabled):
+    looped = commands.add_parser("loop")
+    looped.add_argument("--scores", type=Path)
+    looped.add_argument("--samples", type=int, nargs="+", default=[4, 8], help="of a task in an iteration")
+    looped.add_argument("--iterations", type=int, default=3)
+    looped.add_argument("--runs", type=int, default=2000)
+    for each in (exported, asking, tabled, looped):
         each.add_argument("states", type=Path)
         each.add_argument("--tasks", nargs="+", default=[], help="names; all by default")
         each.add_argument("--arms", nargs="+", default=[], help="as nothing and groups; all by default")
     options = parser.parse_args(arguments)
-    if options.command == "table":
-        show(Assay(read(options.states), read(options.scores) if options.scores else ()), options)
+    if options.command in ("table", "loop"):
+        assay = Assay(read(options.states), read(options.scores) if options.scores else ())
+        if options.command == "table":
+            show(assay, options)
+        for samples in options.samples if options.command == "loop" else ():
+            names = [name for name in assay.scored([Arm("nothing"), Arm("groups")]) if _set(name) == "benchmark"]
+            for line in loops(assay, names, samples, options.iterations, options.runs):
+                print(line, flush=True)
         return 0
     if options.command == "states":
         rows = states(options.most, options.tasks)
