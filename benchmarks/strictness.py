@@ -218,8 +218,8 @@ def main(arguments: list[str] | None = None) -> int:
             try:
                 verifier = Verifier(mutant.task, limits=LIMITS)
                 verdict = verifier.verify(mutant.text)
-                if verdict.unknown or (verdict.stage == "run"):
-                    counts["no verdict"] += 1
+                if verdict.unknown or verdict.stage == "run":
+                    counts["unknown" if verdict.unknown else "refused while it ran"] += 1
                     continue
                 if not verdict.passed:
                     counts["refused"] += 1
