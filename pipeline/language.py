@@ -22,6 +22,7 @@ NAME = "pipeline.language"
 EPILOG = """\
 examples:
   python -m pipeline.language new mine              # writes ./mine-language
+  python -m pipeline.language new mine --tensors    # a language whose programs run, and fill tensors
   pip install -e mine-language
   python -m pipeline.language check mine --junit report.xml
   python -m pipeline.language skill mine > .claude/skills/mine/SKILL.md
@@ -31,7 +32,7 @@ docs/languages.md leads from a skeleton to a report without faults.
 exit codes: 0 the files are written, or every case holds, 1 something is broken, 2 a bad option or file"""
 
 
-TEMPLATE = DATA / "language-template"
+TEMPLATES = DATA / "language-templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -45,6 +46,9 @@ class LanguageOptions(Config):
         positional=True,
     )
     name: str = option(..., "the language's name: lower-case letters, digits and hyphens", "NAME", positional=True)
+    tensors: bool = option(
+        False, "with `new`, a language whose programs run as Python and fill tensors, such as one of kernels"
+    )
     output: str | None = output_option("with `new`, the folder to write (default: NAME-language)", "DIR", None)
     seconds: Positive = option(10.0, "with `check`, processor time of a verdict", "SECONDS")
     junit: str | None = option(None, "with `check`, also write JUnit XML", "FILE", check=writable_file)
@@ -89,8 +93,9 @@ def _new(options: LanguageOptions) -> int:
     with file_errors(f"-o: can't write {shown(folder)}"):
         if folder.exists() and any(folder.iterdir()):
             raise UsageError(f"-o: {shown(folder)} is not empty; name another folder")
-        for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
-            parts = source.relative_to(TEMPLATE).parts
+        template = TEMPLATES / ("tensors" if options.tensors else "texts")
+        for source in sorted(path for path in template.rglob("*") if path.is_file()):
+            parts = source.relative_to(template).parts
             if "__pycache__" in parts:  # pip's, of the template as it is installed
                 continue
             place = folder.joinpath(*(module if part == "MODULE" else part for part in parts))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.base.config import AgentConfig
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import EXTRA_MODULES, UsageError
 from pipeline.base.languages import DEFAULT, declared, known
-from pipeline.base.paths import TASKS
+from pipeline.base.paths import TASKS, shown
 
 if TYPE_CHECKING:
     from pipeline.languages.language import Language
@@ -36,12 +37,12 @@ def find(name: str | None) -> Language:
         raise UsageError(f"--language: {error}") from None
     try:
         language = entry.load()
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] in ("pipeline", "step_runtime", entry.module.partition(".")[0]):
-            raise UsageError(f"--language {name}: its entry point {entry.value!r} names no module: {error}") from None
+    except UsageError:
         raise
-    except AttributeError as error:
-        raise UsageError(f"--language {name}: its entry point {entry.value!r} names nothing: {error}") from None
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in EXTRA_MODULES:
+            raise
+        raise UsageError(f"--language {name}: {_cause(error, entry.value)}") from error
     if not isinstance(language, Language):
         raise UsageError(f"--language {name}: {entry.value} is no `pipeline.languages.Language`")
     missing = [member for member in ("name", "stages", "folder") if not hasattr(language, member)]
@@ -50,6 +51,21 @@ def find(name: str | None) -> Language:
     if language.name != name:
         raise UsageError(f"--language {name}: {entry.value} calls itself {language.name!r}; name both alike")
     return language
+
+
+def _cause(error: Exception, value: str) -> str:
+    """Why a language's package can't be imported, at the last line of its own that was reached."""
+    from step_runtime.base.errors import describe_error
+
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{shown(Path(error.filename))}:{error.lineno}: {error.msg}"
+    frames = [each for each in traceback.extract_tb(error.__traceback__)[1:] if "importlib" not in each.filename]
+    if not frames:
+        return f"its entry point {value!r} names nothing: {error}"
+    first = Path(frames[0].filename)
+    package = first.parent if first.name == "__init__.py" else first
+    last = [each for each in frames if Path(each.filename).is_relative_to(package)][-1]
+    return f"{shown(Path(last.filename))}:{last.lineno}: {describe_error(error)}"
 
 
 def served(config: AnyAgent) -> AnyAgent:

@@ -210,8 +210,9 @@ class AllowList:
         tree.body = [each for each in tree.body if not self._is_import(each)]
         for node in ast.walk(tree):
             for value in vars(node).values():
-                if isinstance(value, list):
-                    value[:] = [ast.copy_location(ast.Pass(), each) if self._idle(each) else each for each in value]
+                if isinstance(value, list) and any(map(self._idle, value)):
+                    kept = [each for each in value if not self._idle(each)]
+                    value[:] = kept or [ast.copy_location(ast.Pass(), value[0])]
             if isinstance(node, ast.FunctionDef) and isinstance(node.returns, _ANNOTATIONS):
                 node.returns = None
             if isinstance(node, ast.arg) and isinstance(node.annotation, _ANNOTATIONS):

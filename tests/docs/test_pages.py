@@ -22,7 +22,7 @@ from tests.support.paths import PROJECT
 CURRENT = [
     *sorted(PROJECT.glob("*.md")),
     *sorted((PROJECT / "docs").rglob("*.md")),
-    *(PROJECT / folder / "README.md" for folder in ("benchmarks", "data/language-template", "tests/support")),
+    *(PROJECT / folder / "README.md" for folder in ("benchmarks", "data/language-templates/texts", "tests/support")),
 ]
 PAGES = [*CURRENT, *sorted((PROJECT / "experiments").rglob("*.md"))]
 MADE_BY_THE_BUILD = {"commands.md"}

@@ -1,7 +1,6 @@
 """Triton's language keeps what the layer for tensors and its own access to memory promise, where it is installed."""
 
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,20 +56,3 @@ def test_an_access_outside_of_its_tensor_names_the_element_and_the_line() -> Non
     (found,) = TRITON.judge(TASKS["add"], text, None).diagnostics
     assert found.message == "an access at element -1024 of a tensor of 100; is its mask missing or wrong?"
     assert found.span is not None and "tl.load(out" in text.splitlines()[found.span.line - 1]
-
-
-def test_a_device_is_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a stand-in for the GPU, whose programs then run unconfined, and without the interpreter."""
-    seen: list[bool] = []
-
-    def apart(function: Callable[..., bytes], *args: Any, confined: bool = True) -> bytes:
-        seen.append(confined)
-        return function(*args)
-
-    text = (TRITON.folder / "oracles/add.triton").read_text()
-    monkeypatch.setattr("pipeline.tensors.judging.apart", apart)
-    monkeypatch.setattr(type(TRITON), "environment", {})
-    assert TRITON.judge(TASKS["add"], text, None).passed and TRITON.confined
-    monkeypatch.setenv("ADAPTIVE_STEP_DEVICE", "cuda")
-    assert TRITON.judge(TASKS["add"], text, None).passed
-    assert not TRITON.confined and seen == [True, False] and TRITON.device == "cuda"

@@ -25,9 +25,9 @@ def run(*argv: str) -> int:
     return run_command(language.NAME, language.main, argv)
 
 
-def skeleton(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
+def skeleton(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, *options: str) -> Path:
     """The skeleton of a language of a name, installed; the folder of its module."""
-    assert run("new", name, "-o", str(folder)) == 0
+    assert run("new", name, "-o", str(folder), *options) == 0
     module = f"{name.replace('-', '_')}_language"
     declare(folder, monkeypatch, name, f"{module}:LANGUAGE")
     return folder / module
@@ -45,10 +45,10 @@ def test_a_skeleton_is_written_and_keeps_all_that_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its own task is verified. What pip compiles of the template is left out."""
-    template = shutil.copytree(language.TEMPLATE, tmp_path / "template")
-    (template / "MODULE/__pycache__").mkdir()
-    (template / "MODULE/__pycache__/__init__.cpython-311.pyc").write_bytes(b"\xa7\r")
-    monkeypatch.setattr(language, "TEMPLATE", template)
+    templates = shutil.copytree(language.TEMPLATES, tmp_path / "templates")
+    (templates / "texts/MODULE/__pycache__").mkdir()
+    (templates / "texts/MODULE/__pycache__/__init__.cpython-311.pyc").write_bytes(b"\xa7\r")
+    monkeypatch.setattr(language, "TEMPLATES", templates)
     folder = skeleton(tmp_path / "new", monkeypatch, "my-own").parent
     assert "python -m pipeline.language check my-own" in capsys.readouterr().out
     done = check("my-own", folder, "--junit", str(tmp_path / "report.xml"))
@@ -59,6 +59,35 @@ def test_a_skeleton_is_written_and_keeps_all_that_is_tried(
     program = tmp_path / "p.txt"
     program.write_text("add 1\nadd 2\n")
     assert run_command(verify.NAME, verify.main, ["three", str(program), "--language", "my-own"]) == 0
+
+
+@pytest.mark.slow
+def test_a_skeleton_of_a_language_of_tensors_keeps_all_that_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = check("rows", skeleton(tmp_path, monkeypatch, "rows", "--tensors").parent)
+    assert done.returncode == 0, done.stdout
+
+
+def test_programs_run_on_a_device_where_the_user_names_it_and_unconfined_there_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stand-in for a device's driver: a file, which a cell can't open."""
+    module = skeleton(tmp_path / "new", monkeypatch, "rows", "--tensors")
+    (tmp_path / "driver").touch()
+    for name, old, new in (
+        ("__init__.py", "    suffix =", '    devices = ("cpu", "cuda")\n    suffix ='),
+        ("running.py", "        exec(", f"        open({str(tmp_path / 'driver')!r}).close()\n        exec("),
+    ):
+        text = (module / name).read_text()
+        assert old in text
+        (module / name).write_text(text.replace(old, new))
+    argv = ["softmax", str(module / "oracles/softmax.tile"), "--language", "rows"]
+    assert run_command(verify.NAME, verify.main, argv) == 1
+    assert "Permission denied" in capsys.readouterr().out
+    paths = os.pathsep.join([str(module.parent), str(PROJECT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "ADAPTIVE_STEP_DEVICE": "cuda"}
+    subprocess.run([sys.executable, "-m", verify.NAME, *argv], env=environment, check=True)
 
 
 @pytest.mark.slow

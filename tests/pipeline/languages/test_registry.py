@@ -34,7 +34,10 @@ def test_the_project_declares_its_own_first() -> None:
             "lacks name, stages, folder",
         ),
         ("from pipeline.step.language import STEP as LANGUAGE", "calls itself 'step'"),
-        ("import pipeline.no_such_module", "names no module"),
+        ("import pipeline.no_such_module", r"broken_language\.py:1: ModuleNotFoundError: .*no_such_module"),
+        ("\nfrom pipeline.languages import Nothing", r"broken_language\.py:2: ImportError: cannot import name 'Nothing'"),
+        ("import json\n\njson.loads('{')", r"broken_language\.py:3: JSONDecodeError: Expecting property name"),
+        ("class Bare(:", r"broken_language\.py:1: invalid syntax"),
     ],
 )
 def test_an_entry_point_that_is_no_language_is_refused_in_words(
