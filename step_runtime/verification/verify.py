@@ -66,7 +66,7 @@ _MOST_NUMBERS = 2**20
 _BEYOND_SIZES = (128, 64, 32)
 """What programs slice by."""
 _SHORT = 1.0
-"""Seconds of processor time that a reference may take at large sizes."""
+"""Seconds of processor time that a reference may take at a large size, at its first seed and at all of them."""
 _AT_LARGE = (0, 1, 2)
 """Seeds at large sizes, where numbers are ranked or compared: the three largest of 129 numbers are among the first 64
 once in eight draws. A sum shows at one seed which numbers it leaves out."""
@@ -115,7 +115,7 @@ class Verifier:
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
         self._provers: dict[int, Prover] = {}
-        self._larger: dict[tuple[str, int], TaskInstance | None] = {}
+        self._larger: dict[tuple[str, int], tuple[TaskInstance, Sequence[int]] | None] = {}
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -296,14 +296,13 @@ class Verifier:
     def _at_large_sizes(self, source: Source) -> Iterator[Diagnostic]:
         """The first difference where one dim is large: at the largest of some sizes that a second suffices for."""
         limits, tried = self.limits, set[str]()
-        ranks = any(_RANKS.search(fn.apply) for fn in self.task.fns)
-        seeds = _AT_LARGE if ranks else _AT_LARGE[:1]
         self.limits = replace(limits, seconds=min(1.0, limits.seconds), numbers=min(_MOST_NUMBERS, limits.numbers))
         try:
             for name, beyond in product(varying(self.task), _BEYOND_SIZES):
-                place = None if name in tried else self._large(name, beyond)
-                if place is None:
+                large = None if name in tried else self._large(name, beyond)
+                if large is None:
                     continue
+                place, seeds = large
                 (checked,) = self._checked(source, [place])
                 found = checked.found[:1] or [*filter(None, [self._result([place], [checked], seeds)])]
                 if found and (found[0].stage == "limits" or found[0].code in UNKNOWN):
@@ -316,8 +315,8 @@ class Verifier:
         finally:
             self.limits = limits
 
-    def _large(self, name: str, beyond: int) -> TaskInstance | None:
-        """The task with one dim beyond a size, and the others small; None where that takes too long."""
+    def _large(self, name: str, beyond: int) -> tuple[TaskInstance, Sequence[int]] | None:
+        """The task with one dim beyond a size, and the others small, and its seeds; None where that takes too long."""
         if (name, beyond) not in self._larger:
             own, self._larger[name, beyond] = self._instances[0], None
             size = step(self.task, name) * (beyond // step(self.task, name) + 1)
@@ -325,7 +324,11 @@ class Verifier:
             few = sizes and Changes(self.task, own.sizes).numbers(sizes) < _MOST_NUMBERS / 32
             # A reference that loops over pairs takes the square of its time.
             if sizes and few and self._seconds * (size / own.sizes[name]) ** 2 < _SHORT:
-                self._larger[name, beyond] = next(iter(self._defined(iter([sizes]))), None)
+                start = time.process_time()
+                for place in self._defined(iter([sizes])):
+                    runs = _SHORT / max(time.process_time() - start, 1e-3)
+                    ranks = any(_RANKS.search(fn.apply) for fn in self.task.fns)
+                    self._larger[name, beyond] = place, _AT_LARGE[: max(1, int(runs)) if ranks else 1]
         return self._larger[name, beyond]
 
     @cached_property
