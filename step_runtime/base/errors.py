@@ -196,7 +196,8 @@ def _around(line: str, start: int, end: int) -> tuple[str, int, int]:
 
 def describe_error(error: BaseException) -> str:
     """An exception of an author's code as one line of bounded length, even if its class misbehaves."""
-    message = _one_line(lambda: str(error), "it cannot say why")
+    # Of torch's complaint about arguments, what was given is enough: all that it takes is 300 characters.
+    message = _one_line(lambda: str(error), "it cannot say why").partition(", but expected one of: * (")[0]
     # A class's name may be a property of its metaclass, which may fail.
     name = _one_line(lambda: type(error).__name__, "an exception")
     return f"{name}: {message}" if message else name

@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.language.parser import parse
-from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.primitives import Copy
+from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.printer import label
 from step_runtime.tasks.scope import Scope
 from step_runtime.verification.check import Types, infer_types
@@ -33,23 +34,29 @@ class Explained(NamedTuple):
     types: Types
 
     def table(self) -> str:
-        """One line a stream: its name, its type, the primitive that makes it, and that primitive's operands."""
+        """One line a stream, or for all copies of one: names, type, the primitive that makes it, and its operands."""
         program = self.program
-        rows = [(name, str(self.types[index]), "input") for index, name in enumerate(program.inputs)]
-        rows += [row for node in program.nodes for row in self._rows(node)]
-        width = [max(len(row[column]) for row in rows) for column in range(2)]
-        lines = [f"{name:<{width[0]}}  {dtype:<{width[1]}}  {made}" for name, dtype, made in rows]
+        rows = [([index], "input") for index in range(len(program.inputs))]
+        copies: dict[StreamId, list[StreamId]] = {}
+        for node in program.nodes:
+            if isinstance(node.op, Copy) and (row := copies.pop(node.inputs[0], None)):
+                at = row.index(node.inputs[0])
+                row[at : at + 1] = node.outputs
+            else:
+                made = f"{label(node.op)} of {', '.join(program.name(stream) for stream in node.inputs)}"
+                made += f" (line {node.span.line})" if node.span else ""
+                row = [*node.outputs]
+                rows += [(row, made)] if isinstance(node.op, Copy) else [([stream], made) for stream in row]
+            copies |= dict.fromkeys(node.outputs, row) if isinstance(node.op, Copy) else {}
+        names = [", ".join(program.name(stream) for stream in row) for row, _ in rows]
+        types = [str(self.types[row[0]] or "unknown") for row, _ in rows]
+        width = [max(map(len, column)) for column in (names, types)]
+        lines = [
+            f"{name:<{width[0]}}  {kind:<{width[1]}}  {made}"
+            for name, kind, (_, made) in zip(names, types, rows, strict=True)
+        ]
         results = ", ".join(program.name(stream) for stream in program.results)
         return "\n".join([*lines, f"returns {results or 'nothing'}"])
-
-    def _rows(self, node: Node) -> list[tuple[str, str, str]]:
-        made = f"{label(node.op)} of {', '.join(self.program.name(stream) for stream in node.inputs)}"
-        if node.span is not None:
-            made += f" (line {node.span.line})"
-        return [
-            (self.program.name(stream), "unknown" if self.types[stream] is None else str(self.types[stream]), made)
-            for stream in node.outputs
-        ]
 
 
 def explain(text: str, scope: Scope) -> Explained:
