@@ -66,6 +66,13 @@ def test_what_holds_for_the_inputs_given_only_is_another_value() -> None:
     assert codes(of_rows(reference, apply, 'data_gen: "uniform(0, 2)"'), MAPPED) == {}
 
 
+def test_the_far_end_of_a_recurrence_that_decays_shows_in_one_hot_inputs() -> None:
+    """A program that reads the last two numbers agrees on the task's own inputs."""
+    decayed = "(input_data['E0'] * 1e-5 ** torch.arange(N_value - 1, -1, -1)).sum(-1)"
+    task = of_rows(decayed, "return [input[0][-1] + 1e-5 * input[0][-2]]", "data_gen: torch.randn")
+    assert "one-hot" in codes(task, MAPPED)["stress-value"]
+
+
 def test_a_quotient_without_the_epsilon_is_undefined_in_every_precision() -> None:
     """Where inputs are small, NaN in float64 is no overflow; the same quotient of large numbers is."""
     norm = "(input_data['E0'] / (input_data['E0'].abs() + 1e-12)).sum(-1)"
