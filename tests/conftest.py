@@ -19,6 +19,8 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="dspy-cache-")
 atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# Else the end of each run waits up to two seconds for threads that look for their end once a second.
+os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = "false"
 # The processes that tests run in use all cores: more threads wait for one another, at ten times the work.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Functions of tests run in cells, too.

@@ -31,8 +31,11 @@ def test_notable_attempts_solve_or_nearly_do(monkeypatch: pytest.MonkeyPatch) ->
     assert [attempt.task_key for attempt in notable_attempts(record)] == ["a", "x"]
 
 
-def test_traces_are_logged_although_tracing_is_off(store_folder: Any, tmp_path: Any) -> None:
+def test_traces_are_logged_although_tracing_is_off(
+    store_folder: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As it is while an optimizer runs under MLflow's autologging; it is off again afterwards."""
+    monkeypatch.delenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING")  # as for users
     client = MlflowClient()
     experiment = client.create_experiment("traces", artifact_location=str(tmp_path))
     run_id = client.create_run(experiment).info.run_id
