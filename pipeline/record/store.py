@@ -54,6 +54,8 @@ SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # where a command's JSON goes
+    # The threads that log traces look for their end once a second, and each run would wait for it twice.
+    "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false",
     # An unreachable server is reported after a minute; with MLflow's defaults it would take an hour.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
