@@ -34,12 +34,14 @@ from step_runtime.verification.exact.value import (
 
 def atom(name: str, *operands: Value, bits: bool = False) -> Value:
     """The result of an operation that is not followed: for each element a symbol, the same for the same operands."""
-    first, *rest = broadcast(*(one.data for one in aligned(*operands)))
+    operands = tuple(aligned(*operands))
+    first, *rest = broadcast(*(one.data for one in operands))
     words = fingerprint(first)
     for place, one in enumerate(rest, 1):
         words = residues.mixed(words + fingerprint(one) * (2 * place + 1))
     found = symbols(name, words)
-    return Value(found, unknown_floats(found), bits=bits, partial=any(one.partial for one in operands))
+    partial = any(one.partial for one in operands)
+    return Value(found, unknown_floats(found), bits=bits, partial=partial).holding(*operands)
 
 
 def settled(found: Value, *operands: Value) -> Value:
@@ -48,6 +50,7 @@ def settled(found: Value, *operands: Value) -> Value:
     Raises:
         Unknown: Finite floats give an infinite one, which an exact number is not, or constants give no number.
     """
+    found = found.holding(*operands)
     smooth = found.smooth and all(one.smooth for one in operands)
     partial = found.partial or any(one.partial for one in operands)
     if found.varies and any(one.varies for one in operands):
@@ -190,7 +193,7 @@ def negative(value: Value) -> Value:
     ranges = None if value.bounds is None else (-value.bounds[1], -value.bounds[0])
     lower, partial = None if value.lower is None else value.lower & 2, value.partial or bool(value.low.any())
     found = Value(opposite(value.data), 0.0 - value.known, value.dtype, sign=-value.signs, range=ranges)
-    found = found.but(lower=lower, partial=partial, smooth=value.smooth, size=value.size)
+    found = found.but(lower=lower, partial=partial, smooth=value.smooth, size=value.size, masks=value.masks)
     if value.endless:
         found = settled(found, value)
     if value.logs is not None:
@@ -218,7 +221,7 @@ def multiply(one: Value, other: Value) -> Value:
     one, other = aligned(one, other)
     for unit, value in ((one, other), (other, one)):
         if value.logs is not None and bool((unit.known == 1).all()):
-            return alike(value, unit)[0]
+            return alike(value, unit)[0].holding(unit)
     if any(own.endless and bool((own.infinite & rest.open).any()) for own, rest in ((one, other), (other, one))):
         raise Unknown("an infinite number times one that depends on data")
     finite(one, other.signs < 2)
@@ -413,7 +416,7 @@ def power(value: Value, exponent: Value) -> Value:
         value, exponent = alike(value, exponent)
         found = _half_power(value, 2 * int(counts[0])).plain()
         for own in counts[1:]:
-            found = picked(exponent.known == own, _half_power(value, 2 * int(own)).plain(), found)
+            found = picked(exponent.known == own, _half_power(value, 2 * int(own)).plain(), found).holding(exponent)
         return found
     if bool((value.signs == 2).all()):
         return exponential(multiply(exponent, logarithm(value)))

@@ -8,19 +8,17 @@ only, which masks follow number by number.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import facts
 from step_runtime.verification.exact.residues import Word, fingerprint, inverse, times
-from step_runtime.verification.exact.value import WORDS, Unknown, Value, flags, opposite
+from step_runtime.verification.exact.value import WORDS, Unknown, opposite
 
 Key = Hashable
 _BITS = 62
@@ -64,7 +62,6 @@ class Decisions:
         whole: Whether inputs of few whole numbers are.
         wanted: Whether a rank or a sign was asked for that is left open.
         masked: Whether data chose what stands for minus infinity.
-        asked: The mask of what the operator that runs has decided by.
     """
 
     def __init__(
@@ -78,7 +75,6 @@ class Decisions:
         self.ranks, self.signs, self.whole = ranks, signs, whole
         self.counts: dict[Key, int] = {}
         self.wanted = self.masked = False
-        self.asked = 0
         self._places: dict[Key, int] = {}
         self._rows: dict[Key, Row] = {}
         self._signed: dict[Word, Tensor] = {}
@@ -93,10 +89,8 @@ class Decisions:
         return self._outcomes.get(key, 0)
 
     def mask(self, keys: Sequence[Key]) -> int:
-        """The mask of decisions, by which the operator that runs decides."""
-        found = sum(1 << self._places[key] for key in keys if key in self._places)
-        self.asked |= found
-        return found
+        """The mask of decisions."""
+        return sum(1 << self._places[key] for key in keys if key in self._places)
 
     def keys(self, mask: int) -> set[Key]:
         """The decisions of a mask."""
@@ -204,16 +198,6 @@ def mask_tensor(masks: Sequence[int], shape: Sequence[int]) -> Tensor:
     return torch.tensor(words, dtype=torch.int64).reshape(WORDS, *shape)
 
 
-def union(masks: Tensor, dims: Sequence[int], *, keep: bool) -> Tensor:
-    """The union of masks over some dims."""
-    for dim in sorted({dim % masks.dim() for dim in dims}, reverse=True):
-        own = masks.narrow(dim, 0, 1) if masks.shape[dim] else masks.sum(dim, keepdim=True)
-        for place in range(1, masks.shape[dim]):
-            own = own | masks.narrow(dim, place, 1)
-        masks = own if keep else own.squeeze(dim)
-    return masks
-
-
 def words_of(numbers: Tensor) -> list[Word]:
     """The fingerprints of numbers."""
     return [(one, other) for one, other in fingerprint(numbers).reshape(2, -1).T.tolist()]
@@ -262,90 +246,3 @@ class Cover:
             self._counts |= {key: decisions.counts[key] for key in decisions.counts if key in keys}
             touched = [group for group in self._groups if group & keys]
             self._groups = [group for group in self._groups if not group & keys] + [keys.union(*touched)]
-
-
-# --- dependence: which decisions the results of an operator depend on, number by number, at least ---
-
-_EACH = frozenset((
-    "add", "sub", "mul", "div", "neg", "reciprocal", "pow", "exp", "log", "sqrt", "abs", "maximum", "where", "gt", "eq",
-    "masked_fill", "sin", "cos", "erf", "atan", "floor", "ceil", "trunc", "round", "fmax", "logical_not", "bitwise_not",
-    "logical_and", "bitwise_and", "to",
-))  # fmt: skip
-"""Operators that take numbers in the same places."""
-_ALONG = frozenset(("cumsum", "cumprod", "cummax"))
-_REDUCED = frozenset(("sum", "prod", "amax", "argmax"))
-
-
-def dependent(name: str, found: Value, args: Sequence[Any], moves: bool, asked: int) -> Value:
-    """The result, with the masks of the decisions that it depends on: those of the operands, and those just made.
-
-    An operator whose structure is not known here depends on all of its operands, of each element that it is applied to.
-    """
-    held = [one.masks for one in _values(args) if one.masks is not None]
-    if not held and not asked:
-        return found
-    shape = found.data.shape[1:]
-    own = found.masks if found.masks is not None and found.masks.shape[1:] == shape else None
-    masks = own if moves else _structured(name, args, shape, own)
-    masks = masks if own is None or masks is None else masks | own
-    made = mask_tensor([asked], (1,) * len(shape))
-    placed = torch.zeros_like(made) if own is None else union(own, range(1, own.dim()), keep=True)
-    if masks is None or bool((made & ~placed).any()):
-        masks = made
-        for one in held:
-            masks = masks | union(one, range(2, one.dim()), keep=True).reshape(WORDS, -1, *made.shape[2:])
-    return found.but(masks=masks.expand(WORDS, *shape))
-
-
-def _structured(name: str, args: Sequence[Any], shape: Sequence[int], own: Tensor | None) -> Tensor | None:
-    """The union of the operands' masks in the places where the operator takes them from; None if that is not known."""
-    first, rank = args[0], len(shape) + 1
-    if name in _EACH:
-        return flags(*(_padded(_masks(one), rank) for one in args if isinstance(one, Value)))
-    if name in _ALONG:
-        return _over(first, args[1])
-    if name in _REDUCED:
-        return _over(first, args[1] if len(args) > 1 else None).reshape(WORDS, -1, *shape[1:])
-    if name in ("topk", "sort"):
-        dims = [one for one in args[1:] if isinstance(one, int) and not isinstance(one, bool)][name == "topk" :]
-        return _over(first, dims[-1] if dims else -1)
-    if name in ("mm", "bmm"):
-        return _over(first, -1) | _over(args[1], -2)
-    if name == "gather":
-        return _over(first, args[1]) | _padded(_masks(args[2]), rank)
-    if name == "scatter":
-        over = [_over(one, args[1]) for one in args[2:] if isinstance(one, Value)]
-        return flags(_padded(_masks(first), rank), *over)
-    if name == "index" and (own is not None or first.masks is None) and all(isinstance(one, Value) for one in args[1]):
-        most = 2 + max(len(one.shape) for one in args[1])
-        places = functools.reduce(torch.bitwise_or, [_padded(_masks(one), most) for one in args[1]])
-        return places.reshape(*places.shape, *(1,) * (rank - places.dim()))
-    return None
-
-
-def _masks(operand: Any) -> Tensor:
-    if isinstance(operand, Value) and operand.masks is not None:
-        return operand.masks
-    return torch.zeros(WORDS, 1, dtype=torch.int64)
-
-
-def _padded(masks: Tensor, dims: int) -> Tensor:
-    """Masks with further dims of 1 in front of the tensor's."""
-    return masks.reshape(*masks.shape[:2], *(1,) * (dims - masks.dim()), *masks.shape[2:])
-
-
-def _over(operand: Any, dims: Any) -> Tensor:
-    """The union over dims of a tensor, which stay as 1."""
-    rank = len(operand.shape)
-    if operand.masks is None or not rank:
-        return _padded(_masks(operand), rank + 2)
-    several = range(rank) if dims is None or dims == [] else dims if isinstance(dims, list | tuple) else [dims]
-    return union(operand.masks, [dim % rank + 2 for dim in several], keep=True)
-
-
-def _values(operands: Any) -> Iterator[Value]:
-    for one in operands:
-        if isinstance(one, Value):
-            yield one
-        elif isinstance(one, list | tuple):
-            yield from _values(one)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from step_runtime.execution.deadline import Deadline
-from step_runtime.verification.exact.decisions import current, dependent
 from step_runtime.verification.exact.facts import set_positive
 from step_runtime.verification.exact.order import narrowed
 from step_runtime.verification.exact.residues import CHANNELS
@@ -65,27 +64,22 @@ class Operators:
         if self._deadline is not None and (used := self._deadline.passed()):
             raise Unknown(f"more than {used}")
         name = name_of(target)
-        if (decisions := current()) is not None:
-            decisions.asked = 0
         self.names |= dict.fromkeys({name} - _SAME)
         found = self.found(name, target, args, kwargs, result)
-        operands = [*args, *kwargs.values()]
-        carried = any(one.partial for one in values_of(operands))
+        carried = any(one.partial for one in values_of([*args, *kwargs.values()]))
         several = [
-            self._met(one, name, dtype, operands, carried)
+            self._met(one, name, dtype, carried)
             for one, dtype in zip(found if isinstance(found, list) else [found], result.dtypes, strict=True)
         ]
         return several if isinstance(found, list) else several[0]
 
-    def _met(self, found: Value, name: str, dtype: torch.dtype, operands: Sequence[Operand], carried: bool) -> Value:
+    def _met(self, found: Value, name: str, dtype: torch.dtype, carried: bool) -> Value:
         if found.data.numel() > _LARGEST:
             raise Unknown(f"{found.data.numel() // CHANNELS:,} numbers at once, by the operator {name}")
         entry = self._table.get(name)
         exact = entry is None or entry.exact or (name in ("neg", "abs") and dtype.is_floating_point)
         found = found.but(dtype=dtype, partial=found.partial or carried)
         found = found if exact else narrowed(found, None)
-        decisions = current()
-        found = dependent(name, found, operands, name in MOVES, decisions.asked if decisions is not None else 0)
         if entry is not None and not found.partial and not found.bits and bool((found.signs == 2).all()):
             set_positive(found.data)
         self.size, self.count = larger(self.size, found.size, found.inner), self.count + found.known.numel()

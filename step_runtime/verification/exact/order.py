@@ -20,7 +20,7 @@ from step_runtime.verification.exact.arithmetic import (
     subtract,
 )
 from step_runtime.verification.exact.constants import constants
-from step_runtime.verification.exact.decisions import current, signs, union
+from step_runtime.verification.exact.decisions import current, signs
 from step_runtime.verification.exact.residues import (
     WORLDS,
     draw,
@@ -43,6 +43,7 @@ from step_runtime.verification.exact.value import (
     opposite,
     picked,
     same,
+    union,
     united,
 )
 
@@ -64,7 +65,7 @@ def largest(one: Value, other: Value) -> Value:
     ranges = (max(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])) if bounds[0] and bounds[1] else None
     sign = _largest_sign(torch.maximum(own, rest), torch.minimum(own, rest))
     partial, size = one.partial or other.partial, larger(one.size, other.size)
-    return found.but(sign=sign, lower=lower, range=ranges, partial=partial, size=size)
+    return found.but(sign=sign, lower=lower, range=ranges, partial=partial, size=size).holding(one, other)
 
 
 def largest_along(value: Value, dim: int) -> Value:
@@ -74,8 +75,8 @@ def largest_along(value: Value, dim: int) -> Value:
     found = _of_set(sets, value.data.movedim(place, 0), value.known.movedim(place, 0))
     sign = _largest_sign(value.signs.amax(place), value.signs.amin(place))
     may = _may_be_lower(value).all(place)
-    lower = None if value.lower is None else union(value.lower, [place], keep=False)
-    found = found.but(sign=sign, range=value.bounds, partial=value.partial, size=value.size)
+    lower, masks = (union(part, [place]) for part in (value.lower, value.masks))
+    found = found.but(sign=sign, range=value.bounds, partial=value.partial, size=value.size, masks=masks)
     return found.but(lower=_lower(may, found, lower))
 
 
@@ -178,7 +179,7 @@ def _zero(value: Value) -> Value:
     data = symbols("zero", fingerprint(value.data) + fingerprint(opposite(value.data)))
     certain = value.zero | ~value.open | (value.signs.abs() == 2)
     known = torch.where(certain, value.zero.double(), NAN)
-    return Value(torch.where(certain, value.zero.long(), data), known, torch.bool, bits=True)
+    return Value(torch.where(certain, value.zero.long(), data), known, torch.bool, bits=True, masks=value.masks)
 
 
 _DECIDED = 1e-12
@@ -191,7 +192,7 @@ def above_zero(gap: Value) -> Value:
     positive = (gap.known > 0) & ~gap.zero
     data = torch.where(certain, positive.long(), symbols("above", fingerprint(gap.data)))
     known = torch.where(certain, positive.double(), NAN)
-    return _decided(Value(data, known, torch.bool, bits=True), gap, 1)
+    return _decided(Value(data, known, torch.bool, bits=True, masks=gap.masks), gap, 1)
 
 
 def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True) -> Value:
@@ -203,17 +204,16 @@ def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True)
     own, masks = decided
     bits = (own == sign).long()
     known = torch.where(there, bits.double(), found.known)
-    masks = masks if value.masks is None else masks | value.masks
-    return found.but(data=torch.where(there, bits, found.data), known=known, masks=masks)
+    return found.but(data=torch.where(there, bits, found.data), known=known, masks=flags(masks, value.masks))
 
 
 def above(one: Value, other: Value) -> Value:
     """Whether the first is larger; of a truth value and a constant, what is left of it."""
     one, other = aligned(one, other)
     if one.bits and not bool(other.open.any()):
-        return _bit_above(one, other.known)
+        return _bit_above(one, other)
     if other.bits and not bool(one.open.any()):
-        return _bit_above(invert(other), 1 - one.known)
+        return _bit_above(invert(other), one.but(known=1 - one.known))
     _tellable(one, other)
     return above_zero(subtract(one, other))
 
@@ -228,11 +228,11 @@ def _tellable(*pair: Value) -> None:
         raise Unknown("a comparison of what may be infinite with an infinite number")
 
 
-def _bit_above(bit: Value, bound: Tensor) -> Value:
-    """Whether a truth value is above a bound."""
-    data = torch.where(bound < 0, 1, torch.where(bound < 1, bit.data, 0))
-    known = torch.where(bound < 0, 1.0, torch.where(bound < 1, bit.known, 0.0))
-    return Value(data, known, torch.bool, bits=True)
+def _bit_above(bit: Value, bound: Value) -> Value:
+    """Whether a truth value is above a constant."""
+    data = torch.where(bound.known < 0, 1, torch.where(bound.known < 1, bit.data, 0))
+    known = torch.where(bound.known < 0, 1.0, torch.where(bound.known < 1, bit.known, 0.0))
+    return Value(data, known, torch.bool, bits=True).holding(bit, bound)
 
 
 def equal(one: Value, other: Value) -> Value:
@@ -243,10 +243,10 @@ def equal(one: Value, other: Value) -> Value:
             turned = invert(bit)
             data = torch.where(bound.known == 1, bit.data, torch.where(bound.known == 0, turned.data, 0))
             known = torch.where(bound.known == 1, bit.known, torch.where(bound.known == 0, turned.known, 0.0))
-            return Value(data, known, torch.bool, bits=True)
+            return Value(data, known, torch.bool, bits=True).holding(bit, bound)
     for value, bound in ((one, other), (other, one)):
         if value.lower is not None and not bool((value.lower & 2).any()) and bool((bound.known == -torch.inf).all()):
-            return is_zero(exponential(value))
+            return is_zero(exponential(value)).holding(bound)
     _tellable(one, other)
     endless = one.infinite | other.infinite
     finite = [each.but(known=torch.where(endless, 0.0, each.known)) for each in (one, other)]
@@ -289,11 +289,10 @@ def choose(test: Value, one: Value, other: Value) -> Value:
         Unknown: Plus infinity may be chosen, or by other laws than `masked` what stands for infinity.
     """
     test, one, other = alike(as_bits(test), one, other)
-    masks = flags(test.masks, one.masks, other.masks)
     if not bool(test.open.any()):
-        return picked(test.known, one, other).but(masks=masks)
+        return picked(test.known, one, other).holding(test)
     if (extreme := _extreme(test, one, other)) is not None:
-        return extreme.but(masks=masks)
+        return extreme.holding(test)
     open_ = test.open
     if any(bool((open_ & (value.known >= ENDLESS)).any()) for value in (one, other)):
         raise Unknown("plus infinity by data")
@@ -319,10 +318,9 @@ def choose(test: Value, one: Value, other: Value) -> Value:
         partial=one.partial or other.partial,
         lower=flags(one.lower, other.lower, lower.to(torch.int8) if bool(lower.any()) else None),
         range=united(one.bounds, other.bounds),
-        masks=masks,
         size=test.size.times(one.size.plus(other.size)),
     )
-    return _masked(found, test, one, other, either)
+    return _masked(found.holding(test, one, other), test, one, other, either)
 
 
 def _extreme(test: Value, one: Value, other: Value) -> Value | None:

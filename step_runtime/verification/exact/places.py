@@ -8,7 +8,7 @@ import torch
 
 from step_runtime.verification.exact import arithmetic, facts, order
 from step_runtime.verification.exact.constants import constants
-from step_runtime.verification.exact.decisions import current, mask_tensor, union
+from step_runtime.verification.exact.decisions import current, mask_tensor
 from step_runtime.verification.exact.reductions import summed
 from step_runtime.verification.exact.residues import fingerprint, level, mixed, symbols, total
 from step_runtime.verification.exact.value import (
@@ -16,10 +16,13 @@ from step_runtime.verification.exact.value import (
     Size,
     Unknown,
     Value,
+    aligned,
     fixed,
+    flags,
     joined,
     shaped,
     spread,
+    union,
     united,
     unknown_floats,
 )
@@ -46,7 +49,8 @@ def gathered(value: Value, dim: int, index: Value) -> Value:
     if index.constant() is not None:
         whole = spread(value, max(value.batch, index.batch), (*index.shape, size))
         places = index.known.to(torch.int64).unsqueeze(-1).expand(1, whole.batch, *index.shape, 1)
-        return whole.parts(lambda part: part.gather(-1, places.expand(part.shape[0], *places.shape[1:])).squeeze(-1))
+        found = whole.parts(lambda part: part.gather(-1, places.expand(len(part), *places.shape[1:])).squeeze(-1))
+        return found.holding(index)
     hot = order.equal(index.parts(lambda part: part.unsqueeze(-1)), fixed(torch.arange(size)))
     return chosen(value, hot, len(index.shape))
 
@@ -66,7 +70,12 @@ def indexed(value: Value, indices: list[Value | None]) -> Value:
         key = tuple(slice(None) if one is None else next(whole) for one in indices)
         found = torch.arange(math.prod(value.shape)).reshape(value.shape)[key]
         flat = value.parts(lambda part: part.flatten(2) if part.dim() > 2 else part.unsqueeze(2))
-        return flat.parts(lambda part: part[:, :, found.reshape(-1)].reshape(*part.shape[:2], *found.shape))
+        flat = flat.parts(lambda part: part[:, :, found.reshape(-1)].reshape(*part.shape[:2], *found.shape))
+        masks = flags(*(one.masks for one in aligned(*given)))
+        if masks is not None:
+            dims = range(2, masks.dim()) if None in indices[: len(given)] else []
+            masks = union(masks.reshape(*masks.shape, *(1,) * (found.dim() + 2 - masks.dim())), dims, keep=True)
+        return flat.but(masks=flags(flat.masks, masks)).holding()
     if len(given) > 1:
         raise Unknown("an index by data along several dims")
     index, dim = given[0], indices.index(given[0])
@@ -121,7 +130,9 @@ def _placed(value: Value, dim: int, index: Value, source: Value) -> Value:
     places = old.scatter(dim + 1, at, new).reshape(1, batch, -1)
     both = joined(rows, 0, torch.cat)
     moved = both.parts(lambda part: part.gather(2, places.expand(len(part), *places.shape[1:])))
-    return shaped(moved, batch, *value.shape)
+    whole = all(axis == dim or length == value.shape[axis] for axis, length in enumerate(index.shape))
+    masks = union(index.masks, [dim + 2] if whole else range(2, 2 + len(value.shape)), keep=True)
+    return (found := shaped(moved, batch, *value.shape)).but(masks=flags(found.masks, masks)).holding()
 
 
 def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> tuple[Value, Value]:
@@ -137,16 +148,13 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
             return tuple(one.parts(lambda part: part.movedim(-1, dim + 2)) for one in found)  # type: ignore[return-value]
     ordered = mixed(fingerprint(rows.data) * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
     members = mixed(fingerprint(rows.data)).sum(-1)
-    open_, lower = (
-        unknown_floats(rows.data[..., 0]),
-        None if rows.lower is None else union(rows.lower, [-1], keep=False),
-    )
+    open_, lower, masks = unknown_floats(rows.data[..., 0]), union(rows.lower, [-1]), union(rows.masks, [-1])
     values, places = [], []
     for rank in range(count):
         data = symbols(f"rank {rank if largest else size - 1 - rank} of {size}", members)
-        values.append(Value(data, open_, lower=lower, partial=value.partial))
+        values.append(Value(data, open_, lower=lower, partial=value.partial, masks=masks))
         data = symbols(f"{name} {rank} {largest}", ordered)
-        places.append(Value(data, open_, torch.int64, range=(0, size - 1), size=rows.size))
+        places.append(Value(data, open_, torch.int64, range=(0, size - 1), size=rows.size, masks=masks))
     if not value.endless:
         values[0] = (order.largest_along if largest else order.smallest_along)(value, dim).plain()
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
@@ -182,9 +190,7 @@ def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] |
         masks += [row.mask(rank + 1) for rank in range(count)]
     shape = (*rows.data.shape[1:-1], count)
     at = torch.tensor(places, dtype=torch.int64).reshape(1, *shape)
-    held_by = mask_tensor(masks, shape)
-    if rows.masks is not None:
-        held_by = held_by | union(rows.masks, [-1], keep=True)
+    held_by = flags(mask_tensor(masks, shape), union(rows.masks, [-1], keep=True))
     values = rows.plain(masks=None).parts(lambda part: part.gather(-1, at.expand(part.shape[0], *shape)))
     floats = at.to(torch.float64)
     found = Value(constants(floats[0]), floats, torch.int64, range=(0, size - 1), size=Size(), masks=held_by)

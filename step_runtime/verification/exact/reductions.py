@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from step_runtime.verification.exact import arithmetic, residues
-from step_runtime.verification.exact.decisions import union
 from step_runtime.verification.exact.residues import draw, level
-from step_runtime.verification.exact.value import NONE, Unknown, Value, joined, spread
+from step_runtime.verification.exact.value import NONE, Unknown, Value, flags, joined, spread, union
 
 
 def dims_of(value: Value, dims: Any) -> list[int]:
@@ -51,7 +50,8 @@ def summed(value: Value, dims: Sequence[int]) -> Value:
         torch.where((level(data) == 0).all(0, keepdim=True) & known.isnan(), 0.0, known),
         sign=sign,
         partial=value.partial,
-        lower=None if value.lower is None else union(value.lower, places, keep=False),
+        lower=union(value.lower, places),
+        masks=union(value.masks, places),
         range=value.bounds and (min(0, count * value.bounds[0]), max(0, count * value.bounds[1])),
         smooth=value.smooth,
         size=value.size.summed(count),
@@ -98,7 +98,7 @@ def matrix_product(one: Value, other: Value) -> Value:
     if (first := one.bounds) is not None and (second := other.bounds) is not None:
         ends = [one.shape[-1] * low * high for low in first for high in second]
         ranges = min(0, *ends), max(0, *ends)
-    return Value(
+    found = Value(
         residues.product(one.data, other.data),
         torch.matmul(one.known, other.known),
         sign=torch.where(above, torch.where(both, 2, 1), 0).to(torch.int8),
@@ -106,4 +106,6 @@ def matrix_product(one: Value, other: Value) -> Value:
         range=ranges,
         smooth=one.smooth and other.smooth,
         size=one.size.times(other.size).summed(one.shape[-1]),
+        masks=flags(union(one.masks, [-1], keep=True), union(other.masks, [-2], keep=True)),
     )
+    return found.holding()

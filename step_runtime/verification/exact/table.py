@@ -245,7 +245,7 @@ TABLE: dict[str, Entry] = {
         _PLACED, "src value",
     ),
     "index": Entry(places.indexed, _PLACED, "Tensor"),
-    "to": Entry(_cast, "f>f f>i f>b i>f i>i i>b b>f b>i b>b", "default dtype", exact=True, lower=True),
+    "to": Entry(_cast, "f>f f>i f>b i>f i>i i>b b>f b>i b>b", "default dtype dtype_layout", exact=True, lower=True),
 }  # fmt: skip
 
 
@@ -413,6 +413,16 @@ def _distances(one: Tensor, other: Tensor, p: float, mode: Any = None) -> Tensor
     return _norm(one.unsqueeze(-2) - other.unsqueeze(-3), p, [-1])
 
 
+def _fourier(x: Tensor, dims: Sequence[int], normalization: int, onesided: bool) -> Tensor:
+    """The discrete Fourier transform of real numbers along one dim."""
+    if len(dims) != 1 or normalization:
+        raise Unknown("a Fourier transform of another form")
+    size = x.shape[dims[0]]
+    turns = torch.outer(torch.arange(size // 2 + 1 if onesided else size), torch.arange(size))
+    rows, angles = x.movedim(dims[0], -1).unsqueeze(-2), turns * (2 * math.pi / size)
+    return torch.complex(*((rows * part).sum(-1).movedim(-1, dims[0]) for part in (angles.cos(), -angles.sin())))
+
+
 DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "minimum": _least,
     "fmin": lambda one, other: -torch.fmax(-one, -other),
@@ -465,6 +475,8 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "convolution": _convolution,
     "max_pool2d_with_indices": _pool,
     "index_select": lambda x, dim, index: torch.ops.aten.index(x, [None] * (dim % x.dim()) + [index]),
+    "polar": lambda size, angle: torch.complex(size * angle.cos(), size * angle.sin()),
+    "_fft_r2c": _fourier,
     "embedding": lambda weight, index, *rest: torch.ops.aten.index(weight, [index]),
     "full_like": lambda x, value, *, dtype=None, **kwargs: torch.full(x.shape, value, dtype=dtype or x.dtype),
 }  # fmt: skip

@@ -24,7 +24,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from step_runtime.base.errors import describe_error
-from step_runtime.verification.exact.complexes import Pair, of_complex
 from step_runtime.verification.exact.operators import MOVES, Operators, Result, name_of
 from step_runtime.verification.exact.table import COPYING, DEFINITIONS, TABLE
 from step_runtime.verification.exact.value import Unknown, Value, fixed
@@ -239,7 +238,7 @@ class _Recorder(TorchDispatchMode):
         self._inputs = len(inputs)
         self._table = table
         self._slots: dict[int, Slot] = {}
-        self._pairs: dict[int, Pair] = {}
+        self._complexes: dict[int, Tensor] = {}
         self._kept: list[Tensor] = []
         for number, tensor in enumerate(inputs):
             self._keep(tensor, Slot(number))
@@ -251,7 +250,7 @@ class _Recorder(TorchDispatchMode):
         name = name_of(func)
         given = [*_those([args, kwargs], Tensor), *args, kwargs.get("dtype")]
         if (name in _MAKE_COMPLEX or any(map(_is_complex, given))) and not _asks(func):
-            return self._complex(func, name, args, kwargs)
+            return self._complex(func, args, kwargs)
         if rule := self._table.get(func):
             with self:
                 found = rule(*args, **kwargs)
@@ -299,29 +298,33 @@ class _Recorder(TorchDispatchMode):
             ]
         return own if isinstance(found, list | tuple) else own[0]
 
-    def _complex(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What an operator gives on complex numbers, which are kept as pairs."""
-        expected = func(*args, **kwargs)
-        with self:
-            found = of_complex(func, name, mapped(args, Tensor, self._pair), mapped(kwargs, Tensor, self._pair))
-        if isinstance(found, Tensor):
-            return found
-        pairs = found if isinstance(found, list) else [found]
-        for one, own in zip(pairs, expected if isinstance(found, list) else [expected], strict=True):
-            if not own.is_complex():
-                raise Unknown("complex numbers that are converted to real ones")
-            self._pairs[id(own)] = one
-            self._kept.append(own)
-        return expected
+    def _complex(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What an operator gives on complex numbers, which are kept as torch's pairs of real and imaginary parts."""
+        from torch._subclasses.complex_tensor._ops.common import COMPLEX_OPS_TABLE, lookup_complex
 
-    def _pair(self, one: Tensor) -> Any:
-        if not one.is_complex():
+        rule = lookup_complex(func) or COMPLEX_OPS_TABLE.get(getattr(torch.ops.aten, name_of(func)))
+        if rule is None:
+            raise Unknown(f"the operator {name_of(func)} on complex numbers")
+        with self:
+            found = rule(*mapped(args, Tensor, self._parts), **mapped(kwargs, Tensor, self._parts))
+        if any(type(one).__name__ == "ComplexTensor" for one in _those([args, kwargs], Tensor)):
+            return found
+        expected = func(*args, **kwargs)
+        for one, own in zip(_those([found], Tensor), _those([expected], Tensor), strict=True):
+            self._complexes[id(own)] = one
+            self._kept.append(own)
+        return expected if any(map(_is_complex, _those([expected], Tensor))) else found
+
+    def _parts(self, one: Tensor) -> Tensor:
+        if not one.is_complex() or type(one).__name__ == "ComplexTensor":
             return one
-        if id(one) not in self._pairs:
+        if id(one) not in self._complexes:
+            from torch._subclasses.complex_tensor import ComplexTensor
+
             self._kept.append(one)
             with _disable_current_modes():
-                self._pairs[id(one)] = Pair(_checked(one).real.clone(), _checked(one).imag.clone())
-        return self._pairs[id(one)]
+                self._complexes[id(one)] = ComplexTensor(_checked(one).real.clone(), _checked(one).imag.clone())
+        return self._complexes[id(one)]
 
     def operand(self, one: Any) -> Any:
         """An operand of an operator, with slots for tensors."""
@@ -346,7 +349,7 @@ class _Recorder(TorchDispatchMode):
         self._kept.append(tensor)
 
 
-_MAKE_COMPLEX = ("complex", "polar", "view_as_complex", "_fft_r2c")
+_MAKE_COMPLEX = ("complex", "view_as_complex")
 """Operators that make complex numbers of real ones."""
 
 

@@ -212,6 +212,11 @@ class Value:
         own = ((name, getattr(self, name)) for name in _PARTS)
         return self.but(**{name: move(part) for name, part in own if part is not None})
 
+    def holding(self, *operands: Value) -> Value:
+        """The value with the decisions that operands of as many dims depend on."""
+        masks = flags(self.masks, *(one.masks for one in operands))
+        return self if masks is None else self.but(masks=masks.expand(-1, *self.data.shape[1:]))
+
     def plain(self, **changes: object) -> Value:
         """The value without what only some rules know of it."""
         own = {"logs": None, "roots": None, "extremes": None, "lead": None, "bits": False}
@@ -262,6 +267,17 @@ def flags(*parts: Tensor | None) -> Tensor | None:
     """The flags of what depends on several, as bits."""
     there = [part for part in parts if part is not None]
     return functools.reduce(torch.bitwise_or, there) if there else None
+
+
+def union(part: Tensor | None, dims: Sequence[int], *, keep: bool = False) -> Tensor | None:
+    """The flags of what depends on all along some dims."""
+    if part is None:
+        return None
+    for dim in sorted({dim % part.dim() for dim in dims}, reverse=True):
+        rows = part.split(1, dim) if part.shape[dim] else [part.sum(dim, keepdim=True)]
+        part = functools.reduce(torch.bitwise_or, rows)
+        part = part if keep else part.squeeze(dim)
+    return part
 
 
 def opposite(data: Tensor) -> Tensor:
