@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +68,7 @@ class Operators:
         name = name_of(target)
         self.names |= dict.fromkeys({name} - _SAME)
         found = self.found(name, target, args, kwargs, result)
-        carried = any(one.partial for one in values_of([*args, *kwargs.values()]))
+        carried = any(one.partial for one in those([args, kwargs], Value))
         several = [
             self._met(one, name, dtype, carried)
             for one, dtype in zip(found if isinstance(found, list) else [found], result.dtypes, strict=True)
@@ -88,7 +90,7 @@ class Operators:
     def found(self, name: str, target: Any, args: Sequence[Operand], kwargs: dict[str, Any], result: Result) -> Any:
         """What the rule of an operator gives."""
         operands = [*args, *kwargs.values()]
-        values = [*values_of(operands)]
+        values = those(operands, Value)
         entry = self._table.get(name)
         if name not in MOVES:
             _holdable(operands, values, computes=name == "to" or not entry or not (entry.exact or entry.tells))
@@ -149,13 +151,20 @@ def overload(target: Any) -> str:
     return str(getattr(target, "_overloadname", "default"))
 
 
-def values_of(operands: Any) -> Iterator[Value]:
-    """The values among operands."""
-    for one in operands:
-        if isinstance(one, list | tuple):
-            yield from values_of(one)
-        elif isinstance(one, Value):
-            yield one
+def mapped(operand: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """An operand of an operator with what is of a kind in it changed."""
+    if isinstance(operand, Mapping):
+        return {name: mapped(one, kind, change) for name, one in operand.items()}
+    if isinstance(operand, list | tuple):
+        return [mapped(one, kind, change) for one in operand]
+    return change(operand) if isinstance(operand, kind) else operand
+
+
+def those(operand: Any, kind: type) -> list[Any]:
+    """What is of a kind in an operand."""
+    found: list[Any] = []
+    mapped(operand, kind, found.append)
+    return found
 
 
 def kind(dtype: torch.dtype) -> str:
@@ -170,44 +179,39 @@ def widest(values: Sequence[Value]) -> str:
 
 def _moved(target: Any, args: Sequence[Operand], kwargs: dict[str, Any]) -> Any:
     """What a move gives: it is made on the numbers' places, and then with the numbers."""
-    name, args = name_of(target), list(args)
-    sources: list[Value] = []
-    start = 1
-
-    def placed(operand: Operand) -> Operand:
-        nonlocal start
-        if isinstance(operand, list | tuple):
-            return [placed(one) for one in operand]
-        if not isinstance(operand, Value):
-            return operand
-        sources.append(operand)
-        start += (count := math.prod(operand.shape))
-        places = torch.arange(start - count, start).reshape(operand.shape)
-        # These take floats only.
-        return places.double() if name.startswith(("upsample", "im2col", "reflection", "replication")) else places
-
-    fill = 0.0
+    name, args, fill = name_of(target), list(args), 0.0
     if name == "constant_pad_nd":
         fill, args[2:] = float(args[2] if len(args) > 2 else kwargs.pop("value", 0.0)), [0]
-    kwargs = {key: placed(one) for key, one in kwargs.items() if key not in ("memory_format", "dtype", "device")}
-    found = target(*map(placed, args), **kwargs)
+    kwargs = {key: one for key, one in kwargs.items() if key not in ("memory_format", "dtype", "device")}
+    sources = those([args, kwargs], Value)
     dtype = sources[0].dtype
     if dtype not in (torch.float32, torch.float64) and float(torch.tensor(fill).to(dtype)) != fill:
         raise Unknown("a padding by a number that the type does not have")
-    row = _row(sources, fill)
+    first = number(fill).but(bits=fill in (0.0, 1.0) and all(source.bits for source in sources))
+    sources = [first, *sources]
+    # Some take floats only.
+    real = name.startswith(("upsample", "im2col", "reflection", "replication"))
+    numbers = iter([one.double() if real else one for one in places(sources)[1:]])
+    found = target(*mapped(args, Value, lambda _: next(numbers)), **mapped(kwargs, Value, lambda _: next(numbers)))
+    return mapped(found, Tensor, lambda one: at_places(sources, one.long()))
 
-    def taken(places: Tensor) -> Value:
-        flat = places.long().reshape(-1)
-        return row.parts(lambda part: part.index_select(2, flat).reshape(*part.shape[:2], *places.shape))
 
-    return [taken(one) for one in found] if isinstance(found, list | tuple) else taken(found)
+def places(sources: Sequence[Value]) -> list[Tensor]:
+    """The places of the numbers of some values, one value after the other."""
+    starts = _starts(sources)
+    spans = zip(starts, starts[1:], sources, strict=False)
+    return [torch.arange(start, end).reshape(source.shape) for start, end, source in spans]
 
 
-def _row(sources: Sequence[Value], fill: float) -> Value:
-    """All numbers of several values in a row, behind one constant."""
-    first = number(fill)
-    if fill in (0.0, 1.0):
-        first = first.but(bits=all(source.bits for source in sources))
-    rows = [first.parts(lambda part: part.reshape(part.shape[0], 1, 1))]
-    rows += [source.parts(lambda part: part.reshape(*part.shape[:2], -1)) for source in sources]
-    return joined(rows, 0, torch.cat)
+def at_places(sources: Sequence[Value], wanted: Tensor) -> Value:
+    """The numbers at some places of these values, of which others are not looked at."""
+    flat, starts = wanted.reshape(-1), _starts(sources)
+    first, last = (bisect_right(starts, int(end)) for end in flat.aminmax()) if len(flat) else (1, 1)
+    rows = [source.parts(lambda part: part.reshape(*part.shape[:2], -1)) for source in sources[first - 1 : last]]
+    row = joined(rows, 0, torch.cat) if len(rows) > 1 else rows[0]
+    own = flat - starts[first - 1]
+    return row.parts(lambda part: part.index_select(2, own).reshape(*part.shape[:2], *wanted.shape))
+
+
+def _starts(sources: Sequence[Value]) -> list[int]:
+    return [*itertools.accumulate((math.prod(source.shape) for source in sources), initial=0)]

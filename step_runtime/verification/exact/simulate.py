@@ -22,7 +22,7 @@ from step_runtime.primitives.arithmetic import Accum, Map, Scan
 from step_runtime.primitives.routing import Merge, Partition
 from step_runtime.primitives.structural import Flatten, Promote, Reshape
 from step_runtime.program.graph import Program
-from step_runtime.verification.exact.operators import Operators
+from step_runtime.verification.exact.operators import Operators, at_places, places
 from step_runtime.verification.exact.order import choose
 from step_runtime.verification.exact.trace import Trace, trace
 from step_runtime.verification.exact.value import (
@@ -50,11 +50,6 @@ class ExactStream:
     parts: tuple[Value, ...]
     type: StreamType
     guard: Value | None = None
-
-
-def _picked(value: Value, places: Tensor, shape: Sequence[int]) -> Value:
-    """The numbers of a row at some places, in a shape."""
-    return value.parts(lambda part: part.index_select(2, places).reshape(*part.shape[:2], *shape))
 
 
 class Functions:
@@ -273,32 +268,15 @@ class ExactRun:
     ) -> list[ExactStream]:
         """What a primitive gives that only moves elements: it is run on their places."""
         guard = self._guard_of_move(op, operands)
-        flat: list[Value] = []
-        start = 0
-        placed: list[Operand] = []
-        starts: list[int] = []
-        for operand in operands:
-            places = []
-            for part in operand.parts:
-                size = math.prod(part.shape)
-                places.append(torch.arange(start, start + size).reshape(part.shape))
-                starts.append(start)
-                flat.append(part)
-                start += size
-            placed.append(Operand(operand.type, tuple(places)))
+        sources = [part for operand in operands for part in operand.parts]
+        numbers = iter(places(sources))
+        placed = [Operand(operand.type, tuple(next(numbers) for _ in operand.parts)) for operand in operands]
         try:
             found = op.run(placed, outputs, self._frame)
         except StepError as error:
             raise Unknown(str(error)) from error
-        streams = []
-        for output, parts in zip(outputs, found, strict=True):
-            values = []
-            for moved in parts:
-                first = int(moved.reshape(-1)[0]) if moved.numel() else 0
-                source = max(number for number, begin in enumerate(starts) if begin <= first)
-                values.append(_picked(shaped(flat[source], 1, -1), moved.reshape(-1) - starts[source], moved.shape))
-            streams.append(ExactStream(tuple(values), output, guard))
-        return streams
+        moved = [tuple(at_places(sources, part) for part in parts) for parts in found]
+        return [ExactStream(parts, output, guard) for parts, output in zip(moved, outputs, strict=True)]
 
     def _guard_of_move(self, op: object, operands: Sequence[ExactStream]) -> Value | None:
         if all(operand.guard is None for operand in operands):

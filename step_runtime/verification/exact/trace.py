@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from step_runtime.base.errors import describe_error
-from step_runtime.verification.exact.operators import MOVES, Operators, Result, name_of
+from step_runtime.verification.exact.operators import MOVES, Operators, Result, mapped, name_of, those
 from step_runtime.verification.exact.table import COPYING, DEFINITIONS, TABLE
 from step_runtime.verification.exact.value import Unknown, Value, fixed
 
@@ -111,22 +111,6 @@ class Trace:
             else:
                 found.append(None if step is None else constant(step))
         return mapped(self.outputs, Slot, value)  # type: ignore[no-any-return]
-
-
-def mapped(operand: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """An operand of an operator with what is of a kind in it changed."""
-    if isinstance(operand, Mapping):
-        return {name: mapped(one, kind, change) for name, one in operand.items()}
-    if isinstance(operand, list | tuple):
-        return [mapped(one, kind, change) for one in operand]
-    return change(operand) if isinstance(operand, kind) else operand
-
-
-def _those(operand: Any, kind: type) -> list[Any]:
-    """What is of a kind in an operand."""
-    found: list[Any] = []
-    mapped(operand, kind, found.append)
-    return found
 
 
 def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> Trace:
@@ -248,7 +232,7 @@ class _Recorder(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = name_of(func)
-        given = [*_those([args, kwargs], Tensor), *args, kwargs.get("dtype")]
+        given = [*those([args, kwargs], Tensor), *args, kwargs.get("dtype")]
         if (name in _MAKE_COMPLEX or any(map(_is_complex, given))) and not _asks(func):
             return self._complex(func, args, kwargs)
         if rule := self._table.get(func):
@@ -258,7 +242,7 @@ class _Recorder(TorchDispatchMode):
                 return found
         if name in DEFINITIONS:
             return self._defined(func, DEFINITIONS[name], args, kwargs)
-        if _asks(func) and all(type(one) in (Tensor, torch.nn.Parameter) for one in _those([args, kwargs], Tensor)):
+        if _asks(func) and all(type(one) in (Tensor, torch.nn.Parameter) for one in those([args, kwargs], Tensor)):
             with _disable_current_modes():  # of tensors that are no inputs, and do not depend on these
                 return func(*args, **kwargs)
         found = func(*args, **kwargs)
@@ -283,7 +267,7 @@ class _Recorder(TorchDispatchMode):
         Raises:
             Unknown: Its format is narrow, so that it would round what it is made of.
         """
-        given = _those([args, kwargs], Tensor)
+        given = those([args, kwargs], Tensor)
         if name_of(func) not in COPYING and any(one.is_floating_point() and one.dtype.itemsize < 4 for one in given):
             raise Unknown(f"the operator {name_of(func)} in a narrow format")
         expected = func(*args, **kwargs)
@@ -307,13 +291,13 @@ class _Recorder(TorchDispatchMode):
             raise Unknown(f"the operator {name_of(func)} on complex numbers")
         with self:
             found = rule(*mapped(args, Tensor, self._parts), **mapped(kwargs, Tensor, self._parts))
-        if any(type(one).__name__ == "ComplexTensor" for one in _those([args, kwargs], Tensor)):
+        if any(type(one).__name__ == "ComplexTensor" for one in those([args, kwargs], Tensor)):
             return found
         expected = func(*args, **kwargs)
-        for one, own in zip(_those([found], Tensor), _those([expected], Tensor), strict=True):
+        for one, own in zip(those([found], Tensor), those([expected], Tensor), strict=True):
             self._complexes[id(own)] = one
             self._kept.append(own)
-        return expected if any(map(_is_complex, _those([expected], Tensor))) else found
+        return expected if any(map(_is_complex, those([expected], Tensor))) else found
 
     def _parts(self, one: Tensor) -> Tensor:
         if not one.is_complex() or type(one).__name__ == "ComplexTensor":
@@ -404,13 +388,13 @@ def _checked(tensor: Tensor) -> Tensor:
 
 def _needed(found: Trace) -> Trace:
     """The graph without operators that no output needs."""
-    needed = {slot.number for slot in _those(found.outputs, Slot)}
+    needed = {slot.number for slot in those(found.outputs, Slot)}
     kept: list[Step | Tensor | None] = []
     for number, step in reversed([*enumerate(found.steps, found.inputs)]):
         if number not in needed:
             kept.append(None)
             continue
         if isinstance(step, Step):
-            needed |= {slot.number for slot in _those([step.args, step.kwargs], Slot)}
+            needed |= {slot.number for slot in those([step.args, step.kwargs], Slot)}
         kept.append(_checked(step) if isinstance(step, Tensor) else step)
     return Trace(found.inputs, kept[::-1], found.outputs)

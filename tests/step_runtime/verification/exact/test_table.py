@@ -13,7 +13,7 @@ from step_runtime.verification.exact import trace as tracing
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.decisions import Decisions, deciding
 from step_runtime.verification.exact.facts import Known, keeping
-from step_runtime.verification.exact.operators import Operators, kind, values_of, widest
+from step_runtime.verification.exact.operators import Operators, kind, those, widest
 from step_runtime.verification.exact.residues import CHANNELS, Draw, drawing, level
 from step_runtime.verification.exact.table import DEFINITIONS, TABLE
 from step_runtime.verification.exact.trace import trace
@@ -90,7 +90,7 @@ class Watched(Operators):
 
     def found(self, name, target, args, kwargs, result):  # type: ignore[no-untyped-def]
         found = super().found(name, target, args, kwargs, result)
-        types = f"{widest([*values_of([*args, *kwargs.values()])])}>{kind(result.dtypes[0])}"
+        types = f"{widest(those([args, kwargs], Value))}>{kind(result.dtypes[0])}"
         SEEN.add((name, types))
         return found
 
