@@ -445,6 +445,7 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "remainder": _remains("floor"),
     "fmod": _remains("trunc"),
     "rsqrt": lambda x: x.sqrt().reciprocal(),
+    "hypot": lambda one, other: (one * one + other * other).sqrt(),
     "exp2": lambda x: torch.pow(2, x),
     "expm1": lambda x: x.exp() - 1,
     "log1p": lambda x: (1 + x).log(),

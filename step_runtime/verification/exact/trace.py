@@ -7,14 +7,12 @@ by data does, fails there, so that no graph depends on the data of one run.
 from __future__ import annotations
 
 import functools
-import logging
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +30,7 @@ _ALSO_SPLIT = (
     "native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "huber_loss",
     "smooth_l1_loss", "mse_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss",
     "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "log2", "log10", "frac",
-    "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
+    "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit",
     "heaviside", "threshold", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
     "dist", "prelu", "_prelu_kernel", "addmm", "addmv", "hardtanh", "isinf",
 )  # fmt: skip
@@ -137,24 +135,18 @@ def _replayed(step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
 
 
 def _recorded(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor], table: Mapping[Any, Any]) -> Trace:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
-    pure = torch.func.functionalize(code, remove="mutations_and_views")
-    with fake:
-        inputs = [torch.empty(example.shape, dtype=example.dtype) for example in examples]
+    inputs = [torch.empty(example.shape, dtype=example.dtype, device="meta") for example in examples]
     recorder = _Recorder(inputs, table)
     try:
-        with warnings.catch_warnings(), _quiet(), torch.no_grad():
+        with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            with fake, recorder, _NoNumbers():
-                outputs = pure(*inputs)
+            with recorder, _NoNumbers():
+                outputs = torch.func.functionalize(code, remove="mutations_and_views")(*inputs)
     except Unknown:
         raise
     except Exception as error:
         raise Unknown(f"code that looks at data, or that torch does not trace: {describe_error(error)}") from error
-    outputs = [recorder.operand(one) for one in outputs]
-    return Trace(len(examples), recorder.steps, outputs)
+    return Trace(len(examples), recorder.steps, [recorder.operand(one) for one in outputs])
 
 
 _COMPILER = "torch._dynamo"
@@ -162,7 +154,7 @@ _COMPILER = "torch._dynamo"
 
 @contextmanager
 def without_compiler() -> Iterator[None]:
-    """Keeps torch from importing its compiler, of which tracing only takes settings, and that it is disabled.
+    """Keeps torch from importing its compiler, of which tracing only takes that it is disabled.
 
     The import takes a second and more. A later import of the compiler finds nothing of this; nor does another thread's,
     as where there are others, torch imports all of it.
@@ -170,22 +162,13 @@ def without_compiler() -> Iterator[None]:
     if _COMPILER in sys.modules or threading.active_count() > 1:
         yield
         return
-    alone = _compiler_settings()
-    sys.modules.update(alone)
+    sys.modules[_COMPILER] = alone = ModuleType(_COMPILER)
+    vars(alone)["disable"] = lambda function, *_, **__: function
     try:
         yield
     finally:
-        alone.update({name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith(_COMPILER)})
+        del sys.modules[_COMPILER]
         vars(torch).pop("_dynamo", None)
-
-
-@functools.cache
-def _compiler_settings() -> dict[str, ModuleType]:
-    """The modules of the compiler that tracing takes, by name; the package is empty."""
-    alone = ModuleType(_COMPILER)
-    alone.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
-    vars(alone)["disable"] = lambda function, *_, **__: function
-    return {_COMPILER: alone}
 
 
 _NUMBERS = frozenset((
@@ -195,6 +178,10 @@ _NUMBERS = frozenset((
 """Methods of tensors that give or share their memory, which has no numbers here."""
 
 
+_ON_CPU = {Tensor.device.__get__: torch.device("cpu"), Tensor.is_cpu.__get__: True}  # type: ignore[attr-defined]
+"""What code finds of tensors, although these are on none."""
+
+
 class _NoNumbers(TorchFunctionMode):
     """Refuses methods that look into a tensor's memory past torch's operators."""
 
@@ -202,6 +189,8 @@ class _NoNumbers(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", "")
+        if func in _ON_CPU:
+            return _ON_CPU[func]
         if name in _NUMBERS:
             raise Unknown(f"code that looks at data: {name}")
         if name == "__getitem__" and isinstance(place := args[1], Tensor) and not place.dim() and _whole(place.dtype):
@@ -245,7 +234,7 @@ class _Recorder(TorchDispatchMode):
         if _asks(func) and all(type(one) in (Tensor, torch.nn.Parameter) for one in those([args, kwargs], Tensor)):
             with _disable_current_modes():  # of tensors that are no inputs, and do not depend on these
                 return func(*args, **kwargs)
-        found = func(*args, **kwargs)
+        found = _shaped(func, args, kwargs)
         if func.overloadpacket.__name__.startswith("as_strided") and not args[0].is_contiguous():
             raise Unknown("a view by strides of numbers that do not lie in order")
         several = list(found) if isinstance(found, list | tuple) else [found]
@@ -253,7 +242,7 @@ class _Recorder(TorchDispatchMode):
         if not tensors:
             return found  # a fact about the tensor, or a check: there are no data that it could depend on
         result = Result(tuple(one.dtype for one in tensors), tuple(tuple(one.shape) for one in tensors))
-        own = {name: self.operand(one) for name, one in kwargs.items()}
+        own = {name: self.operand(one) for name, one in kwargs.items() if name != "device"}
         step = Step(func, [self.operand(one) for one in args], own, result)
         number = self._add(step)
         for part, one in enumerate(several):
@@ -270,7 +259,7 @@ class _Recorder(TorchDispatchMode):
         given = those([args, kwargs], Tensor)
         if name_of(func) not in COPYING and any(one.is_floating_point() and one.dtype.itemsize < 4 for one in given):
             raise Unknown(f"the operator {name_of(func)} in a narrow format")
-        expected = func(*args, **kwargs)
+        expected = _shaped(func, args, kwargs)
         with self:
             found = rule(*args, **kwargs)
             several = found if isinstance(found, list | tuple) else [found]
@@ -286,14 +275,14 @@ class _Recorder(TorchDispatchMode):
         """What an operator gives on complex numbers, which are kept as torch's pairs of real and imaginary parts."""
         from torch._subclasses.complex_tensor._ops.common import COMPLEX_OPS_TABLE, lookup_complex
 
-        rule = lookup_complex(func) or COMPLEX_OPS_TABLE.get(getattr(torch.ops.aten, name_of(func)))
+        rule = lookup_complex(func) or COMPLEX_OPS_TABLE.get(getattr(torch.ops.aten, name_of(func).removesuffix("_")))
         if rule is None:
             raise Unknown(f"the operator {name_of(func)} on complex numbers")
         with self:
             found = rule(*mapped(args, Tensor, self._parts), **mapped(kwargs, Tensor, self._parts))
         if any(type(one).__name__ == "ComplexTensor" for one in those([args, kwargs], Tensor)):
             return found
-        expected = func(*args, **kwargs)
+        expected = _shaped(func, args, kwargs)
         for one, own in zip(those([found], Tensor), those([expected], Tensor), strict=True):
             self._complexes[id(own)] = one
             self._kept.append(own)
@@ -361,29 +350,23 @@ def _asks(func: Any) -> bool:
     return not any("Tensor" in str(one.type) for one in func._schema.returns)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what torch logs of operators that fail, which raise as well."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    before = log.disabled
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = before
-
-
 def _mutates(target: Any) -> bool:
     schema = getattr(target, "_schema", None)
     return schema is not None and schema.is_mutable
 
 
+def _shaped(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What an operator gives on tensors without numbers, also of those that have some."""
+    args, kwargs = (mapped(each, Tensor, lambda one: one.to("meta")) for each in (args, kwargs))
+    made = {"device": "meta"} if any(one.name == "device" for one in func._schema.arguments) else {}
+    return func(*args, **{**kwargs, **made})
+
+
 def _checked(tensor: Tensor) -> Tensor:
     """A tensor that is no result of the code's operators, if it has numbers."""
-    found = getattr(tensor, "constant", None) if type(tensor).__name__ == "FakeTensor" else tensor
-    if not isinstance(found, Tensor):
+    if tensor.is_meta:
         raise Unknown("a tensor that the code has captured")
-    return found
+    return tensor
 
 
 def _needed(found: Trace) -> Trace:
