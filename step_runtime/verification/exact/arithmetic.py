@@ -313,11 +313,6 @@ def reciprocal(value: Value) -> Value:
     return found
 
 
-def divide(one: Value, other: Value) -> Value:
-    """A quotient."""
-    return multiply(one, reciprocal(other))
-
-
 def raised(value: Value) -> Tensor:
     """The residues of exponentials: products of sums, those of logarithms what these were of, 0 for minus infinity."""
     upper = residues.exponential(value.data)

@@ -237,9 +237,9 @@ class Cover:
             # The first trial, with the first outcome of all, is the same whatever is decided.
             turn = turn + 1 if (len(self._counts), len(self._groups)) == before else 1
 
-    def see(self, decisions: Decisions, masks: Tensor) -> None:
-        """Takes note of a trial, and of the decisions that each result depended on: `(WORDS, results)`."""
-        for words in torch.unique(masks, dim=1).T.tolist():
+    def see(self, decisions: Decisions, masks: Sequence[Tensor]) -> None:
+        """Takes note of a trial, and of the decisions that each result depended on, `(WORDS, results)` each."""
+        for words in {tuple(column) for each in masks for column in each.T.tolist()}:
             keys = decisions.keys(sum(word << _BITS * place for place, word in enumerate(words)))
             if not keys:
                 continue

@@ -91,11 +91,6 @@ def _lower(may: Tensor, found: Value, lower: Tensor | None) -> Tensor | None:
     return torch.where(may, lower, 0) if lower is not None and bool(may.any()) else None
 
 
-def smallest_along(value: Value, dim: int) -> Value:
-    """The least along a dim of the tensor, which goes."""
-    return negative(largest_along(negative(value), dim))
-
-
 def _largest_sign(most: Tensor, least: Tensor) -> Tensor:
     return torch.where((most > 0) | ((most < 0) & (least < 0)), most, torch.zeros_like(most))
 
@@ -186,8 +181,15 @@ _DECIDED = 1e-12
 """The least size of a float that depends on no data whose sign is that of the exact number."""
 
 
-def above_zero(gap: Value) -> Value:
-    """Whether numbers are above others, or 0, by their differences."""
+def above(one: Value, other: Value) -> Value:
+    """Whether the first is larger; of a truth value and a constant, what is left of it."""
+    one, other = aligned(one, other)
+    if one.bits and not bool(other.open.any()):
+        return _bit_above(one, other)
+    if other.bits and not bool(one.open.any()):
+        return _bit_above(invert(other), one.but(known=1 - one.known))
+    _tellable(one, other)
+    gap = subtract(one, other)
     certain = gap.zero | (gap.known.abs() > _DECIDED)
     positive = (gap.known > 0) & ~gap.zero
     data = torch.where(certain, positive.long(), symbols("above", fingerprint(gap.data)))
@@ -205,17 +207,6 @@ def _decided(found: Value, value: Value, sign: int, open_: Tensor | bool = True)
     bits = (own == sign).long()
     known = torch.where(there, bits.double(), found.known)
     return found.but(data=torch.where(there, bits, found.data), known=known, masks=flags(masks, value.masks))
-
-
-def above(one: Value, other: Value) -> Value:
-    """Whether the first is larger; of a truth value and a constant, what is left of it."""
-    one, other = aligned(one, other)
-    if one.bits and not bool(other.open.any()):
-        return _bit_above(one, other)
-    if other.bits and not bool(one.open.any()):
-        return _bit_above(invert(other), one.but(known=1 - one.known))
-    _tellable(one, other)
-    return above_zero(subtract(one, other))
 
 
 def _tellable(*pair: Value) -> None:

@@ -156,7 +156,8 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         data = symbols(f"{name} {rank} {largest}", ordered)
         places.append(Value(data, open_, torch.int64, range=(0, size - 1), size=rows.size, masks=masks))
     if not value.endless:
-        values[0] = (order.largest_along if largest else order.smallest_along)(value, dim).plain()
+        turn = arithmetic.negative if not largest else Value.plain
+        values[0] = turn(order.largest_along(turn(value), dim)).plain()
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
 
 

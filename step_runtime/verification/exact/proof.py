@@ -11,7 +11,8 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -31,8 +32,7 @@ from step_runtime.verification.exact.operators import Operators
 from step_runtime.verification.exact.residues import BLOCKS, WORLDS, Draw, Laws, draw, drawing
 from step_runtime.verification.exact.simulate import ExactRun, ExactStream, Functions
 from step_runtime.verification.exact.table import TABLE
-from step_runtime.verification.exact.trace import Trace, trace
-from step_runtime.verification.exact.value import WORDS, Unknown, Value, larger, same
+from step_runtime.verification.exact.value import Unknown, Value, larger, same
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.verdict import ExactVerdict
 
@@ -183,25 +183,6 @@ class Prover:
         found = replace(found, bits=bits, steps=(*found.steps, error))
         return replace(found, ranked=decisions.ranked, whole=decided == 3)
 
-    @cached_property
-    def reference(self) -> Trace | Unknown:
-        """The reference's trace."""
-        instance = self._instance
-        names = [(spec.name, stream) for _, spec, stream in instance.task.tensors()]
-
-        def code(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            rest = list(tensors)
-            parts = {name: tuple(rest.pop(0) for _ in components_of(stream.dtype)) for name, stream in names}
-            instance.use_inputs(parts)
-            return [part for output in instance.reference() for part in output]
-
-        try:
-            return trace(code, [torch.empty_like(part) for parts in instance.sampled(0).values() for part in parts])
-        except Unknown as error:
-            return Unknown(f"in the reference, {error}")
-        finally:
-            instance.sample_inputs(0)
-
 
 class _Sides:
     """The formulas of both sides in one draw of worlds."""
@@ -210,7 +191,7 @@ class _Sides:
         self._prover, self._instance = prover, prover._instance
         self._operators = [Operators(TABLE, Deadline.after(prover._limits.seconds)) for _ in range(2)]
 
-    def compared(self, program: Program, types: Types) -> tuple[_Comparison, torch.Tensor]:
+    def compared(self, program: Program, types: Types) -> tuple[_Comparison, list[torch.Tensor]]:
         """The comparison, and the masks of decisions that each number of the results depends on, on either side.
 
         Raises:
@@ -234,12 +215,12 @@ class _Sides:
         bits = _bits(size.degree, size.bits, numbers)
         laws = _LAWS[draw().laws]
         steps = self._steps(values, known, size.degree, size.bits)
-        sides = ([part for result in results for part in result.parts], [part for parts in expected for part in parts])
-        masks = torch.cat([_masks(one) | _masks(other) for one, other in zip(*sides, strict=True)], 1)
-        return _Comparison(where, bits, laws, steps=steps), masks
+        pairs = zip(chain(*(result.parts for result in results)), chain(*expected), strict=True)
+        held = [both.masks.flatten(1) for one, other in pairs if (both := one.holding(other)).masks is not None]
+        return _Comparison(where, bits, laws, steps=steps), held
 
     def _expected(self, values: Mapping[str, tuple[Value, ...]]) -> list[tuple[Value, ...]]:
-        reference = self._prover.reference
+        reference = self._prover._functions.reference
         if isinstance(reference, Unknown):
             raise reference
         try:
@@ -286,12 +267,6 @@ class _Sides:
             f"bound: degree {degree:.3g}, coefficients of {size:.3g} bits",
             f"floats: no difference at {POINTS} wide points; prover {version()}",
         )
-
-
-def _masks(value: Value) -> torch.Tensor:
-    if value.masks is None:
-        return torch.zeros(WORDS, math.prod(value.shape), dtype=torch.int64)
-    return value.masks.expand(WORDS, *value.data.shape[1:]).flatten(1)
 
 
 def _bits(degree: float, size: float, numbers: int) -> int:

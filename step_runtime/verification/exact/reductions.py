@@ -10,7 +10,7 @@ import torch
 
 from step_runtime.verification.exact import arithmetic, residues
 from step_runtime.verification.exact.residues import draw, level
-from step_runtime.verification.exact.value import NONE, Unknown, Value, flags, joined, spread, union
+from step_runtime.verification.exact.value import NONE, Unknown, Value, flags, joined, selected, spread, union
 
 
 def dims_of(value: Value, dims: Any) -> list[int]:
@@ -32,7 +32,7 @@ def summed(value: Value, dims: Sequence[int]) -> Value:
     """The sum over some dims, which go; of logarithms the logarithm of a product."""
     if value.logs is not None or value.endless:
         for dim in sorted(dims, reverse=True):
-            value = last(running(arithmetic.add, value, dim), dim)
+            value = selected(running(arithmetic.add, value, dim), dim, -1)
         return value
     places = [dim + 2 for dim in dims]
     if not places:
@@ -70,18 +70,13 @@ def running(operation: Callable[[Value, Value], Value], value: Value, dim: int) 
     Raises:
         Unknown: There is nothing to fold.
     """
-    terms = [value.parts(lambda part, n=n: part.select(dim + 2, n)) for n in range(value.shape[dim])]  # type: ignore[misc]
+    terms = [selected(value, dim, place) for place in range(value.shape[dim])]
     if not terms:
         raise Unknown("a reduction of nothing")
     found = [terms[0]]
     for term in terms[1:]:
         found.append(operation(found[-1], term))
     return joined(found, dim, torch.stack)
-
-
-def last(value: Value, dim: int) -> Value:
-    """The last along a dim, which goes."""
-    return value.parts(lambda part: part.select(dim + 2, -1))
 
 
 def matrix_product(one: Value, other: Value) -> Value:

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -48,10 +48,19 @@ Word = tuple[int, int]
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of everything that is random, from a digest."""
+    """One draw of everything that is random, from a digest.
+
+    Attributes:
+        seeds: Random words by name and count.
+        inverses: The sizes of numbers that were inverted, and how many they were at once.
+        numbers: Constants without dims that were met.
+    """
 
     digest: bytes
     laws: Laws = "gathered"
+    seeds: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    inverses: dict[Hashable, tuple[Any, int]] = field(default_factory=dict)
+    numbers: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
     def primes(self) -> tuple[tuple[int, ...], ...]:
@@ -63,26 +72,6 @@ class Draw:
     def moduli(self) -> Tensor:
         """The primes of the channels: those of level 0 come first."""
         return torch.tensor([prime for level_ in self.primes for prime in level_], dtype=_LONG)
-
-    @cached_property
-    def primes_of(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The prime of each channel."""
-        return self.moduli.numpy()
-
-    @cached_property
-    def seeds(self) -> dict[tuple[str, int], Tensor]:
-        """Random words by name and count."""
-        return {}
-
-    @cached_property
-    def inverses(self) -> dict[Hashable, tuple[Any, int]]:
-        """The sizes of numbers that were inverted, and how many they were at once."""
-        return {}
-
-    @cached_property
-    def numbers(self) -> dict[Hashable, Any]:
-        """Constants without dims that were met."""
-        return {}
 
     @cached_property
     def powers(self) -> Tensor:
@@ -212,7 +201,7 @@ def _seeds(name: str, count: int) -> Tensor:
 def times(one: Tensor, other: Tensor) -> Tensor:
     """Products: the quotient by the prime is estimated in float64, for the upper and the lower half of a factor."""
     left, right = one.numpy(), other.numpy()
-    primes = draw().primes_of[: len(left)].reshape(-1, *(1,) * (max(left.ndim, right.ndim) - 1))
+    primes = draw().moduli.numpy()[: len(left)].reshape(-1, *(1,) * (max(left.ndim, right.ndim) - 1))
     scaled = left / primes
     count = (scaled * (right >> _HALF)).astype(np.int64)
     count *= primes

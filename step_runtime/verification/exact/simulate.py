@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,7 +15,6 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.types import StreamType, components_of
 from step_runtime.execution import invocation
 from step_runtime.execution.applier import Applier
-from step_runtime.execution.invocation import element_layout
 from step_runtime.execution.number_formats import element_type
 from step_runtime.execution.tracing import Captures
 from step_runtime.primitives import Frame, Operand, Primitive
@@ -58,7 +58,6 @@ class Functions:
     def __init__(self, instance: TaskInstance) -> None:
         self._instance = instance
         self._traces: dict[Fn, Trace] = {}
-        self._names = [(spec.name, components_of(stream.dtype)) for _, spec, stream in instance.task.tensors()]
 
     def run(
         self, fn: Fn, operators: Operators, element: Sequence[Value], given: Mapping[str, tuple[Value, ...]]
@@ -69,33 +68,49 @@ class Functions:
             Unknown: It is not followed.
         """
         if fn not in self._traces:
-            self._traces[fn] = self._trace(fn, element, given)
-        weights = [part for name, _ in self._names for part in given[name]]
+            self._traces[fn] = self._trace(fn, element)
+        weights = [part for parts in given.values() for part in parts]
         return tuple(self._traces[fn].run(operators, [*element, *weights]))
 
     def initial(self, fn: Fn) -> tuple[Value, ...]:
         """A function's initial state."""
         return tuple(fixed(part) for part in invocation.initial(fn, self._instance.sizes, self._instance.dtype))
 
-    def _trace(self, fn: Fn, element: Sequence[Value], given: Mapping[str, tuple[Value, ...]]) -> Trace:
+    @cached_property
+    def reference(self) -> Trace | Unknown:
+        """The reference's trace."""
+        try:
+            return self._traced(lambda _: [part for output in self._instance.reference() for part in output], [])
+        except Unknown as error:
+            return Unknown(f"in the reference, {error}")
+
+    def _traced(self, code: Callable[[Sequence[Tensor]], Sequence[Tensor]], element: Sequence[Tensor | Value]) -> Trace:
+        """The trace of some code on an element, with all inputs and parameters behind it."""
+        sampled = self._instance.sampled(0)
+
+        def run(*tensors: Tensor) -> Sequence[Tensor]:
+            rest = iter(tensors[len(element) :])
+            self._instance.use_inputs({name: tuple(next(rest) for _ in parts) for name, parts in sampled.items()})
+            return code(tensors[: len(element)])
+
+        try:
+            return trace(run, [*element, *(part for parts in sampled.values() for part in parts)])
+        finally:
+            self._instance.sample_inputs(0)
+
+    def _trace(self, fn: Fn, element: Sequence[Value]) -> Trace:
         captures = Captures(fn)
         before = captures.state()
         if captures.opaque:
             raise Unknown(f"the function {fn.label}, which may keep state in Python")
         count = len(components_of(fn.output)) if fn.stateful else 0
-        instance, sizes = self._instance, self._instance.sizes
 
-        def code(*tensors: Tensor) -> Sequence[Tensor]:
-            own, weights = tensors[: len(element)], list(tensors[len(element) :])
-            data = {name: tuple(weights.pop(0) for _ in parts) for name, parts in self._names}
-            instance.use_inputs(data)
-            with invocation.default_dtype(instance.dtype):
+        def code(own: Sequence[Tensor]) -> Sequence[Tensor]:
+            with invocation.default_dtype(self._instance.dtype):
                 split = (own[:count], own[count:]) if count else (own,)
-                return invocation.apply(fn, split, sizes, instance.dtype)
+                return invocation.apply(fn, split, self._instance.sizes, self._instance.dtype)
 
-        weights = [part for name, _ in self._names for part in given[name]]
-        found = trace(code, [torch.empty(one.shape, dtype=one.dtype) for one in (*element, *weights)])
-        instance.sample_inputs(0)
+        found = self._traced(code, element)
         if not captures.unchanged() or captures.state()[2] != before[2]:
             raise Unknown(f"the function {fn.label}, which modifies captured values")
         return found
@@ -139,17 +154,6 @@ class ExactRun:
             raise Unknown("a result whose number of slices depends on data")
         return results
 
-    def _layouts(self, stream: StreamType) -> list[tuple[int, ...]]:
-        return [element_layout(element, self._frame.sizes) for element in components_of(stream.dtype)]
-
-    def _elements(self, stream: ExactStream) -> tuple[list[Value], tuple[int, ...]]:
-        """The elements at once, and the outer shape."""
-        dims = len(stream.type.shape)
-        outer = stream.parts[0].shape[:dims]
-        count = math.prod(outer)
-        rows = [shaped(part, count, *part.shape[dims:]) for part in stream.parts]
-        return rows, outer
-
     def _typed(self, fn: Fn, parts: Sequence[Value]) -> list[Value]:
         """Elements in the types that a function takes."""
         kinds = [element_type(element, self._instance.dtype) for element in components_of(fn.input)]
@@ -157,13 +161,11 @@ class ExactRun:
 
     def _map(self, fn: Fn, operands: Sequence[ExactStream], output: StreamType) -> ExactStream:
         guard = self._guard(operands)
-        rows: list[Value] = []
-        outer: tuple[int, ...] = ()
-        for operand in operands:
-            own, outer = self._elements(operand)
-            rows += own
-        found = self._functions.run(fn, self._operators, self._typed(fn, rows), self._given)
+        dims = len(operands[0].type.shape)
+        outer = operands[0].parts[0].shape[:dims]
         count = math.prod(outer)
+        rows = [shaped(part, count, *part.shape[dims:]) for operand in operands for part in operand.parts]
+        found = self._functions.run(fn, self._operators, self._typed(fn, rows), self._given)
         parts = tuple(shaped(spread(part, count, part.shape), 1, *outer, *part.shape) for part in found)
         return ExactStream(parts, output, guard)
 
@@ -241,15 +243,12 @@ class ExactRun:
                 lambda one: one.reshape(one.shape[0], count, 1).expand(-1, count, each).reshape(one.shape[0], -1)
             )
             new = self._functions.run(fn, self._operators, [*state, *self._typed(fn, rows)], self._given)
-            state = tuple(self._either(taken, one, before) for one, before in zip(new, state, strict=True))
+            tests = (taken.parts(lambda bit, n=one: bit.reshape(*bit.shape, *(1,) * len(n.shape))) for one in new)  # type: ignore[misc]
+            chosen = map(choose, tests, new, state)
+            state = tuple(made.but(dtype=one.dtype) for made, one in zip(chosen, new, strict=True))
         shape = (*places, *inner)
         parts = tuple(shaped(spread(part, count * each, part.shape), 1, *shape, *part.shape) for part in state)
         return ExactStream(parts, output)
-
-    def _either(self, taken: Value, new: Value, before: Value) -> Value:
-        rank = len(new.shape)
-        test = taken.parts(lambda one: one.reshape(*one.shape, *(1,) * rank))
-        return choose(test, new, before).but(dtype=new.dtype)
 
     def _check_slices(self, stream: ExactStream, bit: Value, count: int) -> None:
         """Checks that a stream has a slice for each bit that is set, whatever the data.

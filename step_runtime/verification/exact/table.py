@@ -14,8 +14,8 @@ from torch import Tensor
 
 from step_runtime.verification.exact import arithmetic, order, places
 from step_runtime.verification.exact.constants import constants
-from step_runtime.verification.exact.reductions import dims_of, last, matrix_product, running, summed
-from step_runtime.verification.exact.value import NAN, Unknown, Value, number
+from step_runtime.verification.exact.reductions import dims_of, matrix_product, running, summed
+from step_runtime.verification.exact.value import NAN, Unknown, Value, number, selected
 
 Operand = Any
 """A `Value`, a number, a type, or a list of these."""
@@ -121,7 +121,7 @@ def _running(operation: Callable[[Value, Value], Value]) -> Rule:
 
 
 def _product(value: Value, dim: int) -> Value:
-    return last(running(arithmetic.multiply, value, dim), dim)
+    return selected(running(arithmetic.multiply, value, dim), dim, -1)
 
 
 def _running_largest(value: Value, dim: int) -> list[Value]:
@@ -162,7 +162,7 @@ def _cast(value: Value, dtype: Any, *rest: Any, **further: Any) -> Value:
 
 def _whole_quotient(one: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
     one = value_of(one)
-    quotient = arithmetic.divide(one, value_of(other))
+    quotient = arithmetic.multiply(one, arithmetic.reciprocal(value_of(other)))
     if rounding_mode is None:
         return quotient
     found = order.rounded(rounding_mode, quotient)  # type: ignore[arg-type]
@@ -400,17 +400,8 @@ def _all(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return x
 
 
-def _cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    values, places_ = (-x).cummax(dim)
-    return -values, places_
-
-
 def _remains(rounding: str) -> Callable[[Any, Any], Tensor]:
     return lambda one, other: one - torch.div(one, other, rounding_mode=rounding) * other
-
-
-def _distances(one: Tensor, other: Tensor, p: float, mode: Any = None) -> Tensor:
-    return _norm(one.unsqueeze(-2) - other.unsqueeze(-3), p, [-1])
 
 
 def _fourier(x: Tensor, dims: Sequence[int], normalization: int, onesided: bool) -> Tensor:
@@ -468,11 +459,11 @@ DEFINITIONS: Mapping[str, Callable[..., Any]] = {
     "var": _var,
     "var_mean": _var_mean,
     "linalg_vector_norm": _norm,
-    "_cdist_forward": _distances,
+    "_cdist_forward": lambda one, other, p, mode: _norm(one.unsqueeze(-2) - other.unsqueeze(-3), p, [-1]),
     "amin": lambda x, dim=(), keepdim=False: -(-x).amax(dim, keepdim),
     "max": _extreme("max"),
     "min": _extreme("min"),
-    "cummin": _cummin,
+    "cummin": lambda x, dim: (-(-x).cummax(dim)[0], (-x).cummax(dim)[1]),
     "convolution": _convolution,
     "max_pool2d_with_indices": _pool,
     "index_select": lambda x, dim, index: torch.ops.aten.index(x, [None] * (dim % x.dim()) + [index]),

@@ -111,7 +111,7 @@ class Trace:
         return mapped(self.outputs, Slot, value)  # type: ignore[no-any-return]
 
 
-def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> Trace:
+def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor | Value]) -> Trace:
     """The graph of some code on tensors like the examples, whose numbers it is not given.
 
     Raises:
@@ -123,18 +123,21 @@ def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> 
 
     with without_compiler():
         found = _recorded(cloned, examples, _decompositions())
-        if any(isinstance(step, Step) and _mutates(step.target) for step in found.steps):
+        if any(isinstance(step, Step) and step.target._schema.is_mutable for step in found.steps):
             # Within a decomposition; what is replayed has none, and its changes in place become results too.
             first = found
-            found = _recorded(lambda *inputs: first.evaluated(inputs, lambda one: one, _replayed), examples, {})
+            replayed = functools.partial(
+                first.evaluated,
+                constant=lambda one: one,
+                operator=lambda step, args, kwargs: step.target(*args, **kwargs),
+            )
+            found = _recorded(lambda *inputs: replayed(inputs), examples, {})
     return _needed(found)
 
 
-def _replayed(step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    return step.target(*args, **kwargs)
-
-
-def _recorded(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor], table: Mapping[Any, Any]) -> Trace:
+def _recorded(
+    code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor | Value], table: Mapping[Any, Any]
+) -> Trace:
     inputs = [torch.empty(example.shape, dtype=example.dtype, device="meta") for example in examples]
     recorder = _Recorder(inputs, table)
     try:
@@ -348,11 +351,6 @@ def _converted(one: Tensor, like: Tensor, func: Any) -> Tensor:
 def _asks(func: Any) -> bool:
     """Whether an operator gives no tensor."""
     return not any("Tensor" in str(one.type) for one in func._schema.returns)
-
-
-def _mutates(target: Any) -> bool:
-    schema = getattr(target, "_schema", None)
-    return schema is not None and schema.is_mutable
 
 
 def _shaped(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

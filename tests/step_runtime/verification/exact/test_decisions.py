@@ -196,7 +196,7 @@ def covered(decide: list[tuple[str, int]], depend: Sequence[Sequence[int]]) -> i
         for key, count in decide:
             decisions.outcome(key, count)
             masks.append(decisions.mask([key]))
-        cover.see(decisions, mask_tensor([sum(masks[one] for one in own) for own in depend], [len(depend)]))
+        cover.see(decisions, [mask_tensor([sum(masks[one] for one in own) for own in depend], [len(depend)])])
     return cover.trials
 
 
