@@ -13,8 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from step_runtime.base.errors import StepError
 from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.execution.applier import Data
-from step_runtime.execution.deadline import Deadline
-from step_runtime.execution.invocation import default_dtype
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.generators import family
@@ -23,7 +21,7 @@ from step_runtime.verification.check import Types
 from step_runtime.verification.exact.inputs import whole_numbers
 from step_runtime.verification.exact.trace import without_compiler
 from step_runtime.verification.instance import TaskInstance
-from step_runtime.verification.simulate import simulate
+from step_runtime.verification.stress import Case, run_case
 
 _NOISE = 2.0**-40
 """The relative noise that shows how far rounding may carry: 4096 times that of float64."""
@@ -90,10 +88,9 @@ def difference(
     for seed, (name, kind) in enumerate(_KINDS.items()):
         if (kind in (_rows, _TIES) and not ties) or (seed > 1 and not proved):
             continue
-        generator = torch.Generator().manual_seed(seed)
         try:
-            data = _drawn(instance, kind, seed, generator, proved=proved)
-            run = functools.partial(_run, instance, program, types, limits, data)
+            data = _drawn(instance, kind, seed, proved=proved)
+            run = functools.partial(_run, Case(program, types, instance), limits, data)
             found = _differs(run, instance, proved=proved, overflows=kind in _FAR)
         except (StepError, RuntimeError, MemoryError):
             found = None
@@ -104,57 +101,50 @@ def difference(
     return None
 
 
-def _drawn(instance: TaskInstance, kind: Kind, seed: int, generator: Generator, *, proved: bool) -> Mapping[str, Data]:
-    sampled, found = instance.sampled(seed % 2), dict[str, Data]()
-    for _, spec, stream in instance.task.tensors():
-        pairs = zip(sampled[spec.name], components_of(stream.dtype), strict=True)
-        found[spec.name] = tuple(
-            _redrawn(part, spec, element, instance, kind, generator, proved=proved) for part, element in pairs
+def _drawn(instance: TaskInstance, kind: Kind, seed: int, *, proved: bool) -> Mapping[str, Data]:
+    generator = torch.Generator().manual_seed(seed)
+
+    def redrawn(part: Tensor, spec: TensorSpec, element: Element) -> Tensor:
+        """Numbers of the kind, within what the task says of them."""
+        numbers, name = kind(part, generator), family(spec.data_gen) if spec.data_gen else ""
+        if isinstance(element, Multihot):
+            least, most = spec.min or 0, part.shape[-1] if spec.max is None else min(spec.max, part.shape[-1])
+            sign = numbers[..., :1].sign()
+            ones = torch.where(sign > 0, most, torch.where(sign < 0, least, (least + most) // 2))
+            return (torch.rand(part.shape, generator=generator).argsort(-1).argsort(-1) < ones).to(part.dtype)
+        if part.dtype == torch.bool or name == "binary":
+            return (numbers > 0).to(part.dtype)
+        if whole := whole_numbers(spec, instance.sizes):
+            own = torch.randint(whole[0], whole[-1] + 1, part.shape, generator=generator)
+            return torch.where(numbers.abs() > 0.5, torch.where(numbers > 0, whole[-1], whole[0]), own).to(part.dtype)
+        if name == "uniform":
+            return torch.where(numbers > 1, part.amax(), torch.where(numbers < -1, part.amin(), part))
+        kept = "sums_to_1" in spec.assumes or name in ("one_hot", "torch.ones", "sorted")
+        unsaid = not proved and (spec.assumes or name not in ("torch.rand", "torch.randn"))
+        if kept or unsaid or not part.dtype.is_floating_point or not element.format.wide:
+            return part
+        if "positive" in spec.assumes:
+            numbers = numbers.abs() + torch.finfo(part.dtype).tiny
+        return (numbers.abs() if "nonnegative" in spec.assumes else numbers).to(part.dtype)
+
+    return {
+        spec.name: tuple(
+            redrawn(part, spec, element)
+            for part, element in zip(instance.sampled(seed % 2)[spec.name], components_of(stream.dtype), strict=True)
         )
-    return found
-
-
-def _redrawn(
-    part: Tensor,
-    spec: TensorSpec,
-    element: Element,
-    instance: TaskInstance,
-    kind: Kind,
-    generator: Generator,
-    *,
-    proved: bool,
-) -> Tensor:
-    """Numbers of a kind, within what the task says of them."""
-    numbers = kind(part, generator)
-    name = family(spec.data_gen) if spec.data_gen else ""
-    if isinstance(element, Multihot):
-        least, most = spec.min or 0, part.shape[-1] if spec.max is None else min(spec.max, part.shape[-1])
-        ones = torch.where(numbers[..., :1] > 0, most, torch.where(numbers[..., :1] < 0, least, (least + most) // 2))
-        return (torch.rand(part.shape, generator=generator).argsort(-1).argsort(-1) < ones).to(part.dtype)
-    if part.dtype == torch.bool or name == "binary":
-        return (numbers > 0).to(part.dtype)
-    if whole := whole_numbers(spec, instance.sizes):
-        edges = torch.where(numbers > 0, whole[-1], whole[0])
-        own = torch.randint(whole[0], whole[-1] + 1, part.shape, generator=generator)
-        return torch.where(numbers.abs() > 0.5, edges, own).to(part.dtype)
-    if name == "uniform":
-        low, high = part.amin(), part.amax()
-        return torch.where(numbers > 1, high, torch.where(numbers < -1, low, part))
-    kept = "sums_to_1" in spec.assumes or name in ("one_hot", "torch.ones", "sorted")
-    if kept or not part.dtype.is_floating_point or not element.format.wide:
-        return part
-    if not proved and (spec.assumes or name not in ("torch.rand", "torch.randn")):
-        return part
-    if "positive" in spec.assumes:
-        numbers = numbers.abs() + torch.finfo(part.dtype).tiny
-    return (numbers.abs() if "nonnegative" in spec.assumes else numbers).to(part.dtype)
+        for _, spec, stream in instance.task.tensors()
+    }
 
 
 def _differs(
     run: Callable[[], tuple[Sequence[Data], Sequence[Data]]], instance: TaskInstance, *, proved: bool, overflows: bool
 ) -> tuple[str, bool] | None:
     results, expected = run()
-    suspects = [_suspect(one, other) for one, other in _pairs(results, expected)]
+    # Numbers that are both finite and apart, and those of which one alone is finite.
+    suspects = [
+        one.isfinite() & other.isfinite() & ((one - other).abs() > _CLOSE * torch.maximum(one.abs(), other.abs()))
+        for one, other in _pairs(results, expected)
+    ]
     apart = [(one.isfinite() != other.isfinite()) & proved for one, other in _pairs(results, expected)]
     if not any(bool(each.any()) for each in (*suspects, *apart)):
         return None
@@ -186,11 +176,6 @@ def _pairs(results: Sequence[Data], expected: Sequence[Data]) -> list[tuple[Tens
     ]
 
 
-def _suspect(one: Tensor, other: Tensor) -> Tensor:
-    scale = torch.maximum(one.abs(), other.abs())
-    return one.isfinite() & other.isfinite() & ((one - other).abs() > _CLOSE * scale)
-
-
 class _Noise(TorchDispatchMode):
     """Multiplies what operators give in float64 by random numbers about 1; `endless` if any of it is infinite."""
 
@@ -220,12 +205,8 @@ _INSIDE = ("native_", "_scaled_dot", "sum", "mean", "var", "std", "mm", "bmm", "
 """Operators that also round inside, where what they add cancels: as if their operands were rounded."""
 
 
-def _run(
-    instance: TaskInstance, program: Program, types: Types, limits: Limits, data: Mapping[str, Data]
-) -> tuple[Sequence[Data], Sequence[Data]]:
+def _run(case: Case, limits: Limits, data: Mapping[str, Data]) -> tuple[Sequence[Data], Sequence[Data]]:
     """The results of the program and of the reference."""
-    inputs = instance.use_inputs(data)
-    reference = instance.reference()
-    instance.applier.deadline = Deadline.after(limits.seconds)
-    with default_dtype(instance.dtype):
-        return simulate(program, types, inputs, instance.sizes, instance.applier), reference
+    inputs = case.instance.use_inputs(data)
+    reference = case.instance.reference()
+    return run_case(case, inputs, limits), reference
