@@ -35,12 +35,11 @@ _BLOCK = 1 << 11
 BLOCKS = (1 << 59) // (120 * _BLOCK)
 """Blocks of numbers of which one is drawn, again if it has no chain of primes, as one in four has none."""
 
-Laws = Literal["gathered", "linear", "leading", "masked"]
+Laws = Literal["gathered", "linear", "masked"]
 """How logarithms add up, and roots multiply.
 
 `gathered`: a sum of logarithms is the symbol of the product, and a product of roots that of the root of the product.
-`linear`: each is a symbol, and sums are sums. `leading`: likewise, but the logarithm of a sum above 0 is that of its
-first term and a symbol of their quotient, so that factors come out of it. `masked`: gathered; and where data choose
+`linear`: each is a symbol, and sums are sums. `masked`: gathered; and where data choose
 minus infinity, or what stands for it, its exponential is a symbol, which stands for one that goes to 0.
 """
 Word = tuple[int, int]
