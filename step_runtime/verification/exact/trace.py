@@ -1,6 +1,6 @@
 """Author's code as flat graphs of torch's core operators, traced without data.
 
-Code is traced on tensors that have types and shapes, but no numbers (fake tensors): what looks at a number, as a branch
+Code is traced on tensors that have types and shapes, but no numbers (meta tensors): what looks at a number, as a branch
 by data does, fails there, so that no graph depends on the data of one run.
 """
 
