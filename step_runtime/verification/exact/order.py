@@ -39,7 +39,7 @@ from step_runtime.verification.exact.value import (
     aligned,
     alike,
     flags,
-    larger,
+    joined,
     opposite,
     picked,
     same,
@@ -52,47 +52,24 @@ from step_runtime.verification.exact.value import (
 
 def largest(one: Value, other: Value) -> Value:
     """The larger of two: of one set, whatever the order and the number of comparisons; of signs that differ, itself."""
-    one, other = alike(one, other)
-    own, rest = one.signs, other.signs
-    sets = [
-        torch.where(((mine < 0) | value.zero) & (its > 0), NONE, _members(value))
-        for value, mine, its in ((one, own, rest), (other, rest, own))
-    ]
-    found = _of_set(torch.cat(sets), torch.stack([one.data, other.data]), torch.stack([one.known, other.known]))
-    may = [_may_be_lower(value) for value in (one, other)]
-    lower = _lower(may[0] & may[1], found, flags(one.lower, other.lower))
-    bounds = (one.bounds, other.bounds)
-    ranges = (max(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])) if bounds[0] and bounds[1] else None
-    sign = _largest_sign(torch.maximum(own, rest), torch.minimum(own, rest))
-    partial, size = one.partial or other.partial, larger(one.size, other.size)
-    return found.but(sign=sign, lower=lower, range=ranges, partial=partial, size=size).holding(one, other)
+    return largest_along(joined(alike(one, other), 0, torch.stack), 0)
 
 
 def largest_along(value: Value, dim: int) -> Value:
     """The largest along a dim of the tensor, which goes."""
-    place = dim + 2
-    sets = _members(value).movedim(place + 1, 0).flatten(0, 1)
+    place, signs = dim + 2, value.signs
+    below = [(signs < 0) & (signs > 0).any(place, keepdim=True)]
+    below += [value.zero & ((signs > 0) & ~value.zero).any(place, keepdim=True)]
+    sets = torch.where(below[0] | below[1], NONE, _members(value)).movedim(place + 1, 0).flatten(0, 1)
     found = _of_set(sets, value.data.movedim(place, 0), value.known.movedim(place, 0))
-    sign = _largest_sign(value.signs.amax(place), value.signs.amin(place))
-    may = _may_be_lower(value).all(place)
+    most, least = signs.amax(place), signs.amin(place)
+    sign = torch.where((most > 0) | ((most < 0) & (least < 0)), most, torch.zeros_like(most))
     lower, masks = (union(part, [place]) for part in (value.lower, value.masks))
-    found = found.but(sign=sign, range=value.bounds, partial=value.partial, size=value.size, masks=masks)
-    return found.but(lower=_lower(may, found, lower))
-
-
-def _may_be_lower(value: Value) -> Tensor:
-    least = value.known <= -ENDLESS
-    return least if value.lower is None else least | (value.lower > 0)
-
-
-def _lower(may: Tensor, found: Value, lower: Tensor | None) -> Tensor | None:
-    """Where extremes may be minus infinity."""
-    may = may & found.open
-    return torch.where(may, lower, 0) if lower is not None and bool(may.any()) else None
-
-
-def _largest_sign(most: Tensor, least: Tensor) -> Tensor:
-    return torch.where((most > 0) | ((most < 0) & (least < 0)), most, torch.zeros_like(most))
+    if lower is not None and value.lower is not None:
+        may = ((value.known <= -ENDLESS) | (value.lower > 0)).all(place) & found.open
+        lower = torch.where(may, lower, 0) if bool(may.any()) else None
+    found = found.but(sign=sign, lower=lower, range=value.bounds, masks=masks)
+    return found.but(partial=value.partial, size=value.size)
 
 
 def _members(value: Value) -> Tensor:
