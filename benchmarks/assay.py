@@ -40,7 +40,7 @@ from openai import OpenAI
 
 from benchmarks.learning import interval
 from pipeline.agent.agent import Agent
-from pipeline.base.paths import DATA
+from pipeline.base.files import DATA
 from pipeline.languages import registry
 from pipeline.synthesis.precedents import precedent_of, relevance
 from signatures import LineAdapter

@@ -15,7 +15,7 @@ from pathlib import Path
 from dspy.lm15 import Config, Message, Request
 
 from pipeline.agent.agent import Agent
-from pipeline.base.choices import PromptKind
+from pipeline.base.settings import PromptKind
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.verification.task_files import FUNCTIONS_SUFFIXES
 from signatures import YAMLAdapter

@@ -25,7 +25,7 @@ import dspy
 import verifiers.v1 as vf
 
 from pipeline.agent.agent import Agent
-from pipeline.base.paths import DATA
+from pipeline.base.files import DATA
 from pipeline.languages import registry
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from pipeline.base.config import PlanOptions
 from pipeline.base.errors import Exit, UsageError, start
-from pipeline.base.files import writable_folder
+from pipeline.base.files import shown, writable_folder
 from pipeline.base.outputs import json_text
-from pipeline.base.paths import shown
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, command_line, output_option
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.verification.isolation.confinement import SandboxOptions
 
 NAME = "pipeline.ablate"
 EPILOG = """\
@@ -48,19 +47,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if len(set(values)) < len(values):
             raise UsageError(f"--{name}: a value is given twice")
 
-    from pipeline.actions import dry_run, run_ablation, run_sweep, sweep_figures
+    from pipeline.actions import dry_run, run_sweep
 
-    sweep = run_ablation.open_ablation(plan)
+    sweep = run_sweep.open_ablation(plan)
     if options.dry_run:
         dry_run.print_table(NAME, run_sweep.estimate(sweep), "LM, method", as_json=options.as_json)
         return Exit.OK
     if code := run_sweep.run(NAME, sweep, command_line(NAME, argv)):
         return code
-    page = run_ablation.write_page(sweep, sweep_figures.figures(sweep), options.output)
+    page = run_sweep.write_page(sweep, run_sweep.figures(sweep), options.output)
     if options.as_json:
         print(json_text(NAME, page))
     else:
-        sweep_figures.print_figures(page)
+        run_sweep.print_figures(page)
         print(f"\n{shown(Path(page['page']).absolute())}")
     return Exit.OK
 

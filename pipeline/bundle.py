@@ -8,9 +8,8 @@ from pipeline.base.files import writable_folder
 from pipeline.base.languages import LanguageName
 from pipeline.base.outputs import MANIFEST, Origin
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Parser, output_option
-from pipeline.cli.program_arguments import ProgramName, program_file, read_program
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.cli.options import Parser, ProgramName, output_option, program_file, read_program
+from pipeline.verification.isolation.confinement import SandboxOptions
 from pipeline.verification.task_files import load_task_named
 
 NAME = "pipeline.bundle"

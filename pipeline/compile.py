@@ -11,9 +11,8 @@ from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, command_line, output_option
-from pipeline.cli.program_arguments import require_ready
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.cli.options import Json, Parser, command_line, output_option, require_ready
+from pipeline.verification.isolation.confinement import SandboxOptions
 
 if TYPE_CHECKING:
     from pipeline.record.request import Request

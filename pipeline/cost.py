@@ -6,13 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.base.choices import sizes_of, sizes_text
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, option
-from pipeline.cli.options import Json, Parser
-from pipeline.cli.program_arguments import ProgramName, read_program
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.base.settings import Config, Count, option, sizes_of, sizes_text
+from pipeline.cli.options import Json, Parser, ProgramName, read_program
+from pipeline.verification.isolation.confinement import SandboxOptions
 from pipeline.verification.task_files import load_one_with_warnings
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from pipeline.base.config import ProgramConfig, Tasks
 from pipeline.base.errors import start
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, command_line
-from pipeline.cli.program_arguments import require_ready
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.cli.options import Json, Parser, command_line, require_ready
+from pipeline.verification.isolation.confinement import SandboxOptions
 
 NAME = "pipeline.evaluate"
 EPILOG = """\

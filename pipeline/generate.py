@@ -10,16 +10,26 @@ import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, require, start
 from pipeline.base.files import writable_folder
 from pipeline.base.languages import step_only
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
-from pipeline.cli.options import Json, Parser, output_option
-from pipeline.cli.program_arguments import require_ready
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.base.settings import (
+    ALL,
+    NO_PROGRAM,
+    PROPOSERS,
+    SEARCH,
+    Config,
+    Count,
+    Objective,
+    OptionGroup,
+    Positive,
+    flag,
+    option,
+)
+from pipeline.cli.options import Json, Parser, output_option, require_ready
+from pipeline.verification.isolation.confinement import SandboxOptions
 
 NAME = "pipeline.generate"
 EPILOG = """\
@@ -97,24 +107,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_message(NAME, "reads the tasks, and tries their code")
     # Before the LM's packages are imported, so that its workers import theirs meanwhile.
     tasks, doubts = load_with_warnings(options.task, language)
-    from pipeline.actions import generated
-    from pipeline.actions.generate_programs import CANDIDATES, MINUTES, Generation, Searching
+    from pipeline.actions import generate_programs as action
 
-    files = generated.output_files(tasks, options.output, options.format, language, force=options.force)
+    files = action.output_files(tasks, options.output, options.format, language, force=options.force)
     limits, searching = SearchConfig.of(given), None
     if proposer in (ALL, SEARCH):
-        searching = Searching(limits.max_minutes or MINUTES, limits.max_candidates or CANDIDATES, not limits.no_split)
-    generation = Generation(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
+        searching = action.Searching(
+            limits.max_minutes or action.MINUTES, limits.max_candidates or action.CANDIDATES, not limits.no_split
+        )
+    generation = action.Generation(NAME, tasks, lm or ClusterConfig.of(given), lm, searching, options.objective)
     texts = texts_of(options.task) if language is None else {}
     start = time.monotonic()
     generation.run()
-    generated.write(generation, files, texts)
+    action.write(generation, files, texts)
     if options.as_json:
         result = {"proposer": proposer, "seconds": round(time.monotonic() - start, 3)}
-        print(json_text(NAME, result | generated.as_json(generation, files, doubts)))
+        print(json_text(NAME, result | action.as_json(generation, files, doubts)))
     else:
-        print(generated.text(generation, files, doubts))
-    return generated.exit_code(NAME, generation)
+        print(action.text(generation, files, doubts))
+    return action.exit_code(NAME, generation)
 
 
 def _parser() -> Parser:

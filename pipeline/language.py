@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.base.errors import Exit, UsageError, require, start
-from pipeline.base.files import file_errors, writable_file, write_text
+from pipeline.base.files import DATA, file_errors, shown, writable_file, write_text
 from pipeline.base.languages import declared
-from pipeline.base.paths import DATA, shown
 from pipeline.base.settings import Config, Positive, option
 from pipeline.cli.options import Parser, output_option
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.verification.isolation.confinement import SandboxOptions
 
 NAME = "pipeline.language"
 EPILOG = """\
@@ -64,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     require("torch", "mlflow")
     if options.action == "skill":
-        from pipeline.actions.skill import skill
         from pipeline.languages import registry
+        from pipeline.verification.shown_programs import skill
 
         print(skill(registry.find(options.name)))
         return Exit.OK

@@ -11,8 +11,8 @@ from pipeline.base.errors import Exit, UsageError, require, start
 from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Parser
+from pipeline.verification.isolation.confinement import SandboxOptions
 from pipeline.verification.limits import ProgramLimits
-from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.mcp"
 EPILOG = """\

@@ -6,14 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.choices import Figure
 from pipeline.base.errors import Exit, start
 from pipeline.base.files import new_file, write_text
 from pipeline.base.outputs import brief, json_text
-from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, output_option
-from pipeline.cli.program_arguments import ProgramName, read_program
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.base.settings import Config, Figure, option
+from pipeline.cli.options import Json, Parser, ProgramName, output_option, read_program
+from pipeline.verification.isolation.confinement import SandboxOptions
 from pipeline.verification.task_files import load_one_with_warnings
 
 if TYPE_CHECKING:

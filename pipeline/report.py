@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.base.errors import Exit, print_message, require, start
-from pipeline.base.files import file_errors, writable_folder
+from pipeline.base.files import file_errors, shown, writable_folder
 from pipeline.base.outputs import json_text
-from pipeline.base.paths import shown
 from pipeline.base.settings import Config, option
 from pipeline.base.text import counted
 from pipeline.cli.options import Json, Parser, output_option

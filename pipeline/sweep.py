@@ -11,7 +11,7 @@ from pipeline.base.files import existing_file, picture
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, command_line, output_option
-from pipeline.verification.sandbox import SandboxOptions
+from pipeline.verification.isolation.confinement import SandboxOptions
 
 NAME = "pipeline.sweep"
 EPILOG = """\
@@ -50,20 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     description = "Runs every combination of settings, and compares them by means and intervals over the seeds."
     options = SweepOptions.of(Parser(NAME, description, EPILOG, SweepOptions, SandboxOptions).given(argv))
 
-    from pipeline.actions import dry_run, run_sweep, sweep_figures
+    from pipeline.actions import dry_run, run_sweep
 
     sweep = run_sweep.open_sweep(Path(options.spec))
     if options.dry_run:
         dry_run.print_table(NAME, run_sweep.estimate(sweep), "configuration", as_json=options.as_json)
         return Exit.OK
     code = run_sweep.run(NAME, sweep, command_line(NAME, argv))
-    figures = sweep_figures.figures(sweep)
+    figures = run_sweep.figures(sweep)
     if options.output:
-        sweep_figures.draw(sweep, figures, Path(options.output))
+        run_sweep.draw(sweep, figures, Path(options.output))
     if options.as_json:
         print(json_text(NAME, figures))
     else:
-        sweep_figures.print_figures(figures)
+        run_sweep.print_figures(figures)
     return code
 
 

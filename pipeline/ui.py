@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
-from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Config, Count, option
+from pipeline.base.text import without_secrets
 from pipeline.cli.options import Parser
 from pipeline.record import experiment_view, store
 

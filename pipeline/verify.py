@@ -9,19 +9,17 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pipeline.base.choices import FloatType, sizes_text
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import new_file, writable_file, write_text
 from pipeline.base.languages import LanguageName, step_only
 from pipeline.base.outputs import VerifyOutput
-from pipeline.base.settings import Config, OptionGroup, flag, option
+from pipeline.base.settings import Config, FloatType, OptionGroup, flag, option, sizes_text
 from pipeline.cli.junit import junit_text
-from pipeline.cli.options import Json, Parser
-from pipeline.cli.program_arguments import Item, names_many, resolve
+from pipeline.cli.options import Item, Json, Parser, names_many, resolve
 from pipeline.languages import Language, registry
+from pipeline.verification.isolation.confinement import SandboxOptions
 from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
-from pipeline.verification.sandbox import SandboxOptions
 from step_runtime.verification.verdict import Verdict
 
 NAME = "pipeline.verify"

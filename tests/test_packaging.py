@@ -72,7 +72,7 @@ def test_an_installed_command_finds_its_tasks_from_another_folder(installed: Pat
     oracle = installed / "pipeline" / "data" / "oracles" / "gemm" / "1.step"
     done = ran(installed, tmp_path, "-m", "pipeline", "verify", "gemm/1", str(oracle))
     assert (done.returncode, done.stderr) == (0, "")
-    where = ran(installed, tmp_path, "-c", "import pipeline.base.paths as p; print(p.TASKS, p.MLRUNS, p.CHECKOUT)")
+    where = ran(installed, tmp_path, "-c", "import pipeline.base.files as p; print(p.TASKS, p.MLRUNS, p.CHECKOUT)")
     assert where.stdout.split() == [str(installed / "pipeline/data/tasks"), str(tmp_path / "mlruns"), "None"]
 
 

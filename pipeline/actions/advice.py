@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimizers import Attempt
-from pipeline.base.choices import ProposerKind
+from pipeline.base.settings import ProposerKind
 from pipeline.base.text import counted
 from pipeline.record.task_table import failed_at
 from pipeline.reporting.failures import Failure, nearest_failures

@@ -32,13 +32,12 @@ from pipeline.actions.verify_programs import verdict_on
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
 from pipeline.base.outputs import MANIFEST, Bundle, Origin
-from pipeline.base.redaction import redacted
-from pipeline.base.text import visible
-from pipeline.cli.program_arguments import Item
+from pipeline.base.text import redacted, visible
+from pipeline.cli.options import Item
 from pipeline.languages import registry
 from pipeline.rewriting.simplification import annotated
 from pipeline.running.job import code_version, versions
-from pipeline.verification.held_out import holding_out
+from pipeline.verification.claims import holding_out
 from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import LocalWorkers

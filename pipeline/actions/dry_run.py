@@ -17,11 +17,11 @@ from optimizers import Budget, Price, TokenCount
 from optimizers.baselines import OPTIMIZERS, Baseline, Search, affordable
 from optimizers.ledger import estimate_tokens, message_text
 from pipeline.agent.agent import TURNS, Agent
-from pipeline.base.choices import is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.outputs import DryRunBounds, json_text
-from pipeline.base.terminal import console, figures_table, print_lines
+from pipeline.base.settings import is_embedded
+from pipeline.base.text import console, figures_table, print_lines
 from pipeline.languages.language import Task
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.request import Request

@@ -17,8 +17,7 @@ from pipeline.agent.domain import examples, language_domain
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
 from pipeline.base.outputs import warnings_json
-from pipeline.base.terminal import console, figures_table, print_lines
-from pipeline.base.text import counted
+from pipeline.base.text import console, counted, figures_table, print_lines
 from pipeline.cli.progress import ProgressDisplay
 from pipeline.cluster.cluster import open_workers
 from pipeline.languages.language import Task

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pipeline.base.errors import UsageError, print_message
 from pipeline.base.text import counted
 from pipeline.cli.cost_tables import aligned, cost_json
-from pipeline.cli.program_arguments import Item
+from pipeline.cli.options import Item
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import pricing

@@ -3,22 +3,214 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
+import yaml
+from pydantic import ValidationError
+from scipy.special import stdtr, stdtrit  # `scipy.stats` would take most of a second to import
+
 from pipeline.actions import compile_agent, dry_run
-from pipeline.actions.sweep_spec import Combination, Values, configuration, described, read_spec
-from pipeline.base.config import RunConfig
+from pipeline.base.config import PlanOptions, RunConfig
 from pipeline.base.errors import Exit, RunLive, UsageError, print_message
+from pipeline.base.files import file_errors
 from pipeline.base.outputs import DryRunBounds
-from pipeline.base.settings import Option
-from pipeline.base.text import counted
-from pipeline.record import store
+from pipeline.base.settings import Option, is_embedded
+from pipeline.base.text import console, counted, figures_table, print_lines, without_secrets
+from pipeline.charts.plots import Panel, Points, plot
+from pipeline.record import experiment_view, store
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed, all_runs, open_run
+from pipeline.reporting import ablation, tables
+from pipeline.reporting.ablation import ADAPTIVE, AGENT, BARE, LEVELS, RESAMPLED, SINGLE
+from pipeline.reporting.runs import read_runs
+from step_runtime.base.errors import TaskError
+from step_runtime.base.mistakes import mistake
+from step_runtime.tasks import yaml_format
+
+# --- the file of a sweep ----------------------------------------------------------------------------------------------
+
+KEYS = ("name", "base", "sweep", "compare", "match_tokens")
+MOST = 10_000
+"""Runs of one sweep."""
+
+Values = Mapping[str, Any]
+"""The values of the fields that a sweep varies."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One run of a sweep.
+
+    Attributes:
+        values: Of the fields that the sweep varies.
+        config: All settings.
+        compared_with: The values of the run that this one is compared with; None for none.
+        matched_to: The values of the run whose tokens this one is to take; None for its own limits.
+    """
+
+    values: Values
+    config: RunConfig
+    compared_with: Values | None = None
+    matched_to: Values | None = None
+
+    @property
+    def configuration(self) -> str:
+        """The values without the seed, as text: runs that differ in the seed alone share it."""
+        return configuration(self.values)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep: its name, and its runs in the order of the file, the last list varying fastest."""
+
+    name: str
+    combinations: Sequence[Combination]
+
+
+def read_spec(path: Path) -> Spec:
+    """Reads the file of a sweep.
+
+        name: learning                  the sweep's name in the record (default: the file's)
+        base: {optimizer: adaptive, samples: 16}
+        sweep:
+          seed: [0, 1, 2]
+          selection: [adaptive, resample]
+        compare: {selection: resample}         the other configurations less this one, seed by seed
+        match_tokens: {selection: adaptive}    the others get as many tokens as this one took
+
+    The keys in `base` and `sweep` are the fields of `RunConfig`; `compare` and `match_tokens` have values in `sweep`.
+
+    Raises:
+        UsageError: It cannot be read or is not valid; the message has the line and what was expected.
+    """
+    try:
+        text = yaml_format.read_text(path)
+        node, content = yaml_format.load(text, str(path))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the sweep: {error.strerror or error}") from None
+    except (ValueError, TaskError) as error:
+        raise UsageError(str(error) if isinstance(error, TaskError) else f"{path}: {error}") from None
+    return _Reader(path, node, content).spec()
+
+
+def shown(value: Any) -> str:
+    """A value of a field as text."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def described(values: Values) -> str:
+    """Values as text, `selection=similar, seed=0`."""
+    return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
+def configuration(values: Values) -> str:
+    """Values without the seed, as text."""
+    return described({name: value for name, value in values.items() if name != "seed"}) or "all"
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: Path
+    node: yaml.Node | None
+    content: Any
+
+    def spec(self) -> Spec:
+        content = self._mapping((), self.content)
+        for key in content:
+            if key not in KEYS:
+                raise self._error((key,), f"expected one of {', '.join(KEYS)}, got {key!r}")
+        name = content.get("name", self.path.stem)
+        if not isinstance(name, str) or not name.strip() or "'" in name or len(name) > 200:
+            raise self._error(("name",), f"name: expected a text of up to 200 characters without ', got {name!r}")
+        base = self._mapping(("base",), content.get("base", {}))
+        varied = self._mapping(("sweep",), content.get("sweep"))
+        for field, values in varied.items():
+            self._check_list(field, values, base)
+        chosen = [self._chosen(key, content.get(key, {}), varied) for key in ("compare", "match_tokens")]
+        count = prod(map(len, varied.values()))
+        if count > MOST:
+            raise self._error(("sweep",), f"sweep: expected at most {MOST:,} combinations, got {count:,}")
+        places = itertools.product(*(range(len(values)) for values in varied.values()))
+        each = (dict(zip(varied, place, strict=True)) for place in places)
+        return Spec(name, [self._combination(base, varied, places, chosen) for places in each])
+
+    def _chosen(self, key: str, content: Any, varied: Mapping[str, Sequence[Any]]) -> Values:
+        """The values that choose a configuration."""
+        chosen = self._mapping((key,), content)
+        for field, value in chosen.items():
+            if field not in varied or field == "seed":
+                known = ", ".join(name for name in varied if name != "seed") or "none here"
+                raise self._error(
+                    (key, field), f"{key}: expected fields of `sweep` but the seed ({known}), got {field!r}"
+                )
+            if value not in varied[field]:
+                expected = f"expected one of the values in `sweep`, got {_brief(value)}"
+                raise self._error((key, field), f"{key}: {field}: {expected}")
+        return chosen
+
+    def _combination(
+        self,
+        base: Mapping[str, Any],
+        varied: Mapping[str, Sequence[Any]],
+        places: Mapping[str, int],
+        chosen: Sequence[Values],
+    ) -> Combination:
+        """The combination of values at some places, with those that it is compared with and matched to."""
+        values = {field: varied[field][place] for field, place in places.items()}
+        try:
+            config = RunConfig.model_validate(dict(_settings({**base, **values})))
+        except ValidationError as error:
+            found = min(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+            field = str(found["loc"][0]) if found["loc"] else ""
+            place: yaml_format.Location = ("sweep", field, places[field]) if field in places else ("base", field)
+            expected = mistake(found)
+            if found["type"] == "missing":
+                place, expected = ("base",), "expected a value in `base` or `sweep`"
+            raise self._error(place, f"{field}: {expected}") from None
+        related = ({**values, **other} for other in chosen)
+        return Combination(values, config, *(None if other == values else other for other in related))
+
+    def _mapping(self, place: yaml_format.Location, value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            where = f"{place[0]}: " if place else ""
+            raise self._error(place, f"{where}expected names with values, got {_brief(value)}")
+        return value
+
+    def _check_list(self, field: str, values: Any, base: Mapping[str, Any]) -> None:
+        place = ("sweep", field)
+        if field in base:
+            raise self._error(place, f"{field}: expected it in `base` or in `sweep`, found in both")
+        if not isinstance(values, list) or not values:
+            raise self._error(place, f"{field}: expected a list of values, got {_brief(values)}")
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                raise self._error((*place, index), f"{field}: expected distinct values, got {_brief(value)} twice")
+
+    def _error(self, place: yaml_format.Location, message: str) -> UsageError:
+        return UsageError(f"{self.path}:{yaml_format.line_of(self.node, place)}: {message}")
+
+
+def _settings(values: Values) -> Iterator[tuple[str, Any]]:
+    """The values, one in place of a list where the command takes one, too."""
+    for name, value in values.items():
+        alone = isinstance(value, str) and name in RunConfig.model_fields and Option.of(RunConfig, name).nargs
+        yield name, [value] if alone else value
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+# --- the runs ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -189,3 +381,283 @@ def _resumed(request: Request, run_id: str) -> Resumed | Request:
     names = (name for name in RunConfig.model_fields if Option.of(RunConfig, name).resume == "changed")
     config = resumed.request.config.model_copy(update={name: getattr(request.config, name) for name in names})
     return replace(resumed, request=replace(resumed.request, config=config))
+
+
+# --- `pipeline.ablate`: a sweep over LMs, the paper's methods and seeds -----------------------------------------------
+
+_ONE_PASS: Mapping[str, Any] = {"optimizer": "none", "temperatures": (0.7,)}
+_AGENT: Mapping[str, Any] = {"guardian": "paper"}
+METHODS: Mapping[str, tuple[Mapping[str, Any], str | None]] = {
+    BARE: ({**_ONE_PASS, "guardian": "none", "no_ir": True}, None),
+    SINGLE: ({**_ONE_PASS, "guardian": "none"}, BARE),
+    AGENT: ({**_ONE_PASS, **_AGENT}, SINGLE),
+    RESAMPLED: ({"optimizer": "none", "max_tokens_total": None, **_AGENT}, None),
+    **{
+        name: ({"optimizer": "adaptive", "granularity": m, **_AGENT}, RESAMPLED if name == ADAPTIVE else ADAPTIVE)
+        for m, name in LEVELS.items()
+    },
+}
+"""The settings that make each method, and the method with which it is compared, seed by seed."""
+
+
+def open_ablation(options: PlanOptions) -> Sweep:
+    """The sweep of an ablation; its name follows from its runs, so that the same command finds them again.
+
+    Raises:
+        UsageError: A task can't be used, or the language lacks what a method needs.
+    """
+    shared = {name: value for name, value in options if name not in ("lm", "seed")}
+    runs = []
+    for lm in options.lm:
+        methods = [*METHODS][is_embedded(lm) :]  # the embedded LM reads the structural IR alone
+        for method in methods:
+            own, other = METHODS[method]
+            for seed in options.seed:
+                config = RunConfig.model_validate({**shared, **own, "lm": lm, "seed": seed})
+                values = {"lm": lm, "method": method, "seed": seed}
+                combination = Combination(
+                    values,
+                    config,
+                    compared_with={**values, "method": other} if other in methods else None,
+                    matched_to={**values, "method": ADAPTIVE} if method == RESAMPLED else None,
+                )
+                request = matched_request(combination)
+                runs.append(SweepRun(combination, request, run_key(request)))
+    keys = hashlib.sha256("".join(sorted(each.key for each in runs)).encode()).hexdigest()
+    return Sweep(f"ablation {keys[:8]}", runs)
+
+
+def write_page(sweep: Sweep, figures: Mapping[str, Any], output: str | None) -> dict[str, Any]:
+    """Writes the page of the finished runs to a folder, by default next to the store; returns the command's JSON.
+
+    Raises:
+        UsageError: It can't be written.
+    """
+    folder = Path(output) if output is not None else store.folder() / "ablations" / sweep.name.replace(" ", "-")
+    known = recorded(sweep)
+    read = {run.run_id: run for run in read_runs([known[each.key].info.run_id for each in sweep.runs])}
+    by_lm: dict[str, list[Any]] = {}
+    for each in sweep.runs:
+        values = each.combination.values
+        run = replace(read[known[each.key].info.run_id], label=values["method"])
+        by_lm.setdefault(values["lm"], []).append(run)
+    tests = tables.of(
+        {"method": row["configuration"], "less": row["less"], "seeds": row["pairs"], **row["differences"]["solved"],
+         "p": row["p"]}
+        for row in figures["comparisons"]
+    )  # fmt: skip
+    with file_errors(f"--output: can't write the page to {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        files = ablation.write(by_lm, tests, folder)
+    return {**figures, "page": str(folder / files[0]), "files": files}
+
+
+# --- means, intervals, paired differences, and curves -----------------------------------------------------------------
+
+FIGURES = {
+    "solved": "total_solved", "pass_at_1_pooled": "total_pass_at_1_pooled", "pass_at_n": "total_pass_at_n",
+    "tokens": "total_tokens", "seconds": "total_seconds",
+}  # fmt: skip
+"""The figures of the table, and the metric of a run that has each: pass@1 over all temperatures, which is unbiased."""
+TESTED = "solved"
+"""The figure whose differences are tested."""
+CURVE = ("samples", "tokens_prompt", "tokens_completion")
+CONFIDENCE = 0.95
+NARROW = 200
+"""The parts of an axis in which all places are one."""
+LOCAL_SERVER = "http://127.0.0.1:5000"
+"""Where `pipeline.ui` serves by default."""
+
+
+def figures(sweep: Sweep) -> dict[str, Any]:
+    """The command's JSON object.
+
+    It has the sweep's runs, each with its curve; for each configuration means and intervals over the seeds; and where
+    the file says what to compare with, the differences seed by seed.
+    """
+    known, runs = recorded(sweep), []
+    client, _ = store.open_store()
+    groups: dict[str, list[Any]] = {}
+    pairs: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
+    for each in sweep.runs:
+        combination, run = each.combination, known.get(each.key)
+        runs.append({
+            "values": dict(combination.values),
+            "run_id": run and run.info.run_id,
+            "status": run.info.status if run else None,
+            "curve": solved_curve(client, run) if is_finished(run) else [],
+        })  # fmt: skip
+        groups.setdefault(combination.configuration, []).extend([run] if is_finished(run) else [])
+        if combination.compared_with is not None:
+            other = known.get(sweep.key(combination.compared_with))
+            place = combination.configuration, configuration(combination.compared_with)
+            pairs.setdefault(place, []).extend([(run, other)] if is_finished(run) and is_finished(other) else [])
+    configurations = [
+        {"configuration": name, "runs": len(finished), "figures": {f: interval(_values(finished, f)) for f in FIGURES}}
+        for name, finished in groups.items()
+    ]
+    tested = holm([p_value(_differences(both, TESTED)) for both in pairs.values()])
+    comparisons = [
+        {"configuration": name, "less": other, "pairs": len(both), "p": p,
+         "differences": {figure: interval(_differences(both, figure)) for figure in FIGURES}}
+        for ((name, other), both), p in zip(pairs.items(), tested, strict=True)
+    ]  # fmt: skip
+    return {
+        "sweep": sweep.name, "address": _address(sweep), "runs": runs, "configurations": configurations,
+        "comparisons": comparisons,
+    }  # fmt: skip
+
+
+def _values(runs: Sequence[Any], figure: str) -> list[float]:
+    metric = FIGURES[figure]
+    return [run.data.metrics[metric] for run in runs if metric in run.data.metrics]
+
+
+def _differences(pairs: Sequence[tuple[Any, Any]], figure: str) -> list[float]:
+    """One run's figure less the other's, of each pair that has both."""
+    both = ((_values([one], figure), _values([other], figure)) for one, other in pairs)
+    return [one[0] - other[0] for one, other in both if one and other]
+
+
+def interval(values: Sequence[float]) -> dict[str, float | None]:
+    """The mean of a figure, and the 95 % confidence interval of that mean by Student's t distribution.
+
+    The interval needs two values at least, one a run or a pair of runs.
+    """
+    if not values:
+        return {"mean": None, "low": None, "high": None}
+    mean = fmean(values)
+    if len(values) == 1:
+        return {"mean": mean, "low": None, "high": None}
+    quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
+    half = quantile * stdev(values) / math.sqrt(len(values))
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def p_value(differences: Sequence[float]) -> float | None:
+    """The two-sided p-value of Student's paired test; None for fewer than two pairs, or differences that are all one.
+
+    Differences that are all 0 have p = 1.
+    """
+    if len(set(differences)) < 2:
+        return 1.0 if len(differences) > 1 and differences[0] == 0 else None
+    t = fmean(differences) * math.sqrt(len(differences)) / stdev(differences)
+    return float(2 * stdtr(len(differences) - 1, -abs(t)))
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """p-values corrected for their number by Holm's method; None stays None."""
+    known = sorted((p, place) for place, p in enumerate(values) if p is not None)
+    corrected, largest = list(values), 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = corrected[place] = max(largest, min(1.0, p * (len(known) - rank)))
+    return corrected
+
+
+def print_figures(result: Mapping[str, Any]) -> None:
+    """Prints the table of the configurations, that of the differences, and where the runs are in the UI."""
+    stdout = console()
+    headings = [name.replace("pass_at_", "pass@").replace("_", " ") for name in FIGURES]
+    table = figures_table("configuration", "runs", *headings)
+    for row in result["configurations"]:
+        table.add_row(row["configuration"], str(row["runs"]), *(_cell(row["figures"][name]) for name in FIGURES))
+    stdout.print(table)
+    explained: list[str] = []
+    if result["comparisons"]:
+        explained = ["p is of the difference in solved tasks: Student's paired test, corrected by Holm's method"]
+        table = figures_table("seed by seed", "less", "pairs", *headings, "p", texts=2)
+        for row in result["comparisons"]:
+            cells = (_cell(row["differences"][name], signed=True) for name in FIGURES)
+            p = "" if row["p"] is None else f"{row['p']:.3f}"
+            table.add_row(row["configuration"], row["less"], str(row["pairs"]), *cells, p)
+        stdout.print("", table, sep="\n")
+    lines = ["", "± is half of the 95 % confidence interval of the mean", *explained, f"the runs: {result['address']}"]
+    if result["address"].startswith(LOCAL_SERVER):
+        lines.append("served by: python -m pipeline.ui")
+    print_lines(stdout, *lines)
+
+
+def _cell(figure: Mapping[str, float | None], *, signed: bool = False) -> str:
+    mean, high = figure["mean"], figure["high"]
+    if mean is None:
+        return ""
+    digits = 3 if abs(mean) <= 1 else 1 if abs(mean) < 1000 else 0
+    half = "" if high is None else f" ± {high - mean:,.{digits}f}"
+    return f"{mean:{'+' if signed else ''},.{digits}f}{half}"
+
+
+def solved_curve(client: Any, run: Any) -> list[dict[str, float]]:
+    """Samples and tokens so far, and tasks solved: before the run, after each iteration, and at the end of the run.
+
+    The end includes an iteration that a limit cut short.
+    """
+    history = {
+        name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
+        for name in ("solved", *CURVE)
+    }
+    points, samples, tokens = [_point(0, 0, 0)], 0.0, 0.0
+    for step, solved in sorted(history["solved"].items()):
+        new, *new_tokens = (history[name].get(step, 0) for name in CURVE)
+        samples, tokens = samples + new, tokens + sum(new_tokens)
+        points.append(_point(samples, tokens, solved))
+    total = run.data.metrics
+    if "total_solved" in total:
+        end = _point(total["total_samples"], total["total_tokens"], total["total_solved"])
+        points += [end] if end != points[-1] else []
+    return points
+
+
+def _point(samples: float, tokens: float, solved: float) -> dict[str, float]:
+    return {"samples": samples, "tokens": tokens, "solved": solved}
+
+
+def draw(sweep: Sweep, result: Mapping[str, Any], path: Path) -> None:
+    """Draws the tasks solved over samples and over tokens: each configuration's mean over the seeds, with its interval.
+
+    A run keeps its last value where another one of its configuration goes on.
+    """
+    curves: dict[str, list[Sequence[Mapping[str, float]]]] = {}
+    for each, run in zip(sweep.runs, result["runs"], strict=True):
+        curves.setdefault(each.combination.configuration, []).extend([run["curve"]] if run["curve"] else [])
+    found = {name: own for name, own in curves.items() if own}
+    tasks = max(len(each.request.tasks) for each in sweep.runs)
+    panels = [
+        Panel(
+            {name: _mean_curve(own, along) for name, own in found.items()},
+            f"solved tasks, of {tasks}",
+            f"{along} spent",
+            kind="step",
+            top=tasks,
+        )
+        for along in ("samples", "tokens")
+    ]
+    plot(path, *panels, size=(12.0, 4.25))
+
+
+def _mean_curve(curves: Sequence[Sequence[Mapping[str, float]]], along: str) -> Points:
+    """Steps up to the next one: what was spent, the mean number of tasks solved, and the ends of its interval.
+
+    Places that no eye can tell apart are one, the last: the runs take it one after another.
+    """
+    steps, shown, first = [], list[float](), 0.0
+    places = sorted({point[along] for curve in curves for point in curve})
+    for place in places:
+        if shown and place - first <= places[-1] / NARROW:
+            shown[-1] = place
+        else:
+            shown, first = [*shown, place], place
+    for place in shown:
+        reached = [max(point["solved"] for point in curve if point[along] <= place) for curve in curves]
+        found = interval(reached)
+        mean = found["mean"] or 0.0
+        low, high = (mean if end is None else end for end in (found["low"], found["high"]))
+        steps.append((place, mean, low, high))
+    return steps
+
+
+def _address(sweep: Sweep) -> str:
+    """The address of the sweep's runs in MLflow's UI."""
+    client, experiment = store.open_store()
+    uri = store.store_uri()
+    server = without_secrets(uri).rstrip("/") if uri.startswith("http") else LOCAL_SERVER
+    return experiment_view.found(client, server, experiment, f"params.sweep = '{sweep.name}'")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.base.errors import Exit, UsageError, require
+from pipeline.base.files import shown
 from pipeline.base.outputs import BatchOutput, BatchSummary
-from pipeline.base.paths import shown
 from pipeline.base.text import counted
-from pipeline.cli.program_arguments import Item
+from pipeline.cli.options import Item
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits, checking_pool
 from pipeline.verification.pool import WorkerPool, cores

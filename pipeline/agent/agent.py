@@ -33,10 +33,10 @@ from optimizers.demonstrations import DemoFitter, ShownDemos, set_demos
 from optimizers.predictors import replace_lms
 from optimizers.strategies import DemoPool, DemoSet
 from pipeline.agent.domain import examples, language_domain
-from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
+from pipeline.base.files import DATA
 from pipeline.base.languages import DEFAULT, step_only
-from pipeline.base.paths import DATA
+from pipeline.base.settings import GuardianMode, PromptKind, ProposerKind
 from pipeline.languages import registry
 from pipeline.languages.language import Language
 from pipeline.languages.language import Task as AnyTask

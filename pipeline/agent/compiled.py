@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from optimizers import Entry, TokenCount
 from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent, demonstrated_predictors
-from pipeline.base.choices import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.base.settings import MOST_REPAIRS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.text import unique, visible_json
 from pipeline.languages import registry
 from signatures import ANSWERS, digest

@@ -20,7 +20,7 @@ from typing import Any
 import dspy
 
 from optimizers import Attempt, Domain
-from pipeline.base.paths import DATA, TASKS
+from pipeline.base.files import DATA, TASKS
 from pipeline.languages import registry
 from step_runtime.base.errors import STAGES
 from step_runtime.base.shapes import format_dim

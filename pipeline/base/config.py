@@ -17,7 +17,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import model_validator
 
-from pipeline.base.choices import (
+from pipeline.base.errors import UsageError
+from pipeline.base.files import existing_file
+from pipeline.base.languages import LanguageName, step_only
+from pipeline.base.settings import (
     EMBEDDED,
     GUARDIANS,
     NO_PROGRAM,
@@ -28,28 +31,23 @@ from pipeline.base.choices import (
     SEARCH,
     SELECTIONS,
     VALIDATING,
-    GuardianMode,
-    Objective,
-    OptimizerName,
-    PromptKind,
-    ProposerKind,
-    SelectionName,
-    is_embedded,
-)
-from pipeline.base.errors import UsageError
-from pipeline.base.files import existing_file
-from pipeline.base.languages import LanguageName, step_only
-from pipeline.base.settings import (
     Config,
     Count,
+    GuardianMode,
     Natural,
+    Objective,
+    OptimizerName,
     Option,
     OptionGroup,
     Positive,
     Price,
+    PromptKind,
+    ProposerKind,
     Repairs,
+    SelectionName,
     Several,
     Temperatures,
+    is_embedded,
     option,
 )
 

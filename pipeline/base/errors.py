@@ -25,7 +25,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import NoReturn
 
-from pipeline.base.terminal import SafeStream
+from pipeline.base.text import SafeStream
 
 EXTRA_MODULES = frozenset({
     "filelock", "jinja2", "matplotlib", "mlflow", "numpy", "pandas", "pygments", "rich", "scipy", "sympy", "torch",

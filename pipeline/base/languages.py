@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import CHECKOUT
+from pipeline.base.files import CHECKOUT
 from pipeline.base.settings import Option
 
 GROUP = "adaptive_step.languages"

@@ -22,8 +22,7 @@ from optimizers import (
     RunStarted,
     TokenCount,
 )
-from pipeline.base.terminal import console, print_lines
-from pipeline.base.text import counted
+from pipeline.base.text import console, counted, print_lines
 from pipeline.charts.plots import title
 
 SECONDS_BETWEEN_LINES = 10.0

@@ -7,8 +7,12 @@ those that a command waits for have one here.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import logging
+import multiprocessing
 import pickle
+import platform
 import threading
 import time
 import uuid
@@ -17,16 +21,202 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import metadata
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.base.config import NO_CLUSTER, ClusterConfig, local_nodes
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
 from pipeline.base.text import counted, first_line, visible
-from pipeline.cluster import node
-from pipeline.verification.pool import KillableExecutor, LocalWorkers, PoolSettings, WorkerLost, Workers, cores
-from pipeline.verification.sandbox import current
+from pipeline.verification.isolation import answers
+from pipeline.verification.isolation.confinement import current
+from pipeline.verification.pool import (
+    KillableExecutor,
+    LocalWorkers,
+    PoolSettings,
+    WorkerLost,
+    WorkerPool,
+    Workers,
+    cores,
+    settle,
+)
+
+# --- what runs on a node, in its Dask worker process ------------------------------------------------------------------
+# - A node has a pool of killable workers for each client and kind of call. Only these unpickle calls, import PyTorch
+# and run an author's code; calls of two groups, such as two tasks, never share a process.
+# - What a worker answers is data, here and for the client: neither executes any of it.
+# - Workers end with the Dask worker process, however that ends, and when their client has sent no call for a while.
+
+PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
+LEASE = 60.0
+"""Seconds without a call after which a pool's workers end: the client is gone, or starts them again."""
+
+Call = tuple[str, bytes]
+"""The group that a call belongs to, and the pickled call."""
+
+
+@dataclass(frozen=True)
+class Software:
+    """The versions of one process; `code` is a digest of the sources of `PACKAGES`."""
+
+    code: str
+    python: str
+    torch: str
+    numpy: str
+
+
+@functools.cache
+def installed() -> Software:
+    """The versions of this process, found without importing PyTorch."""
+    return Software(_digest(Path(__file__).parents[2]), platform.python_version(), _version("torch"), _version("numpy"))
+
+
+def _digest(root: Path) -> str:
+    """A digest of all source files of the packages below a folder."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()}\n{len(data)}\n".encode() + data)
+    return digest.hexdigest()[:12]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def unusable(client: Software, node: Software | None = None) -> str:
+    """Why a client can't use this node, with both values of each difference; empty if it can."""
+    if node is None and multiprocessing.current_process().daemon:
+        remedy = "start it with `dask worker --no-nanny`, or set DASK_DISTRIBUTED__WORKER__DAEMON=False"
+        return f"its nanny allows no worker processes; {remedy}"
+    here, there = asdict(client), asdict(node or installed())
+    found = ", ".join(f"{name} {here[name]} here, {there[name]} there" for name in here if here[name] != there[name])
+    return f"its versions differ: {found}; install the same versions on every node" if found else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call returned or raised, as `isolation.answers` writes it, or how it cost its worker; and its seconds."""
+
+    result: str = ""
+    lost: tuple[Any, str, dict[str, Any]] | None = None
+    seconds: float = 0.0
+
+    def settle(self, future: Future[Any]) -> None:
+        """Gives the result, or the exception, to the call's future."""
+        if self.lost is None:
+            settle(future, self.result.encode())
+            return
+        code, text, attributes = self.lost
+        error = WorkerLost(code, text)
+        error.__dict__.update(attributes)
+        future.set_exception(error)
+
+
+def run(client: Software, pool: str, settings: bytes, calls: Sequence[Call]) -> list[Answer]:
+    """Runs a client's calls in its pool of these pickled `PoolSettings`.
+
+    Raises:
+        UsageError: The client can't use this node, which joined late.
+    """
+    from distributed import get_worker
+
+    dask_worker: Any = get_worker()
+    if why := unusable(client):
+        raise UsageError(f"--cluster: the node at {dask_worker.address} can't be used: {why}")
+    with _leased(pool, settings, dask_worker.state.nthreads) as workers:
+        return [_answer(future) for future in [workers.submit(run_pickled, *call) for call in calls]]
+
+
+def _answer(future: Future[tuple[float, str]]) -> Answer:
+    try:
+        seconds, result = future.result()
+        return Answer(result, seconds=seconds)
+    except WorkerLost as error:
+        return Answer(lost=(error.code, str(error), vars(error)))
+
+
+@dataclass
+class _Lease:
+    """A client's workers, the batches that they have, and what ends them once they have had none for a while."""
+
+    workers: WorkerPool
+    batches: int
+    expiry: threading.Timer
+
+
+_LEASES: dict[str, _Lease] = {}
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def _leased(pool: str, settings: bytes, count: int) -> Iterator[WorkerPool]:
+    with _LOCK:
+        if pool not in _LEASES:
+            asked: PoolSettings = pickle.loads(settings)
+            sandbox = replace(current(), mode=(asked.sandbox or current()).mode)
+            workers = replace(asked, group=group_of, sandbox=sandbox).start(count)
+            _LEASES[pool] = _Lease(workers, 0, threading.Timer(LEASE, _expire))
+        lease = _LEASES[pool]
+        lease.batches += 1
+        lease.expiry.cancel()
+    try:
+        yield lease.workers
+    finally:
+        with _LOCK:
+            lease.batches -= 1
+            if not lease.batches:
+                lease.expiry = threading.Timer(LEASE, _expire, (pool,))
+                lease.expiry.daemon = True
+                lease.expiry.start()
+
+
+def _expire(pool: str) -> None:
+    with _LOCK:
+        idle = pool in _LEASES and not _LEASES[pool].batches
+    if idle:
+        end(pool)
+
+
+def end(pool: str) -> None:
+    """Ends a pool, whatever its workers are doing."""
+    with _LOCK:
+        lease = _LEASES.pop(pool, None)
+    if lease is not None:
+        lease.expiry.cancel()
+        lease.workers.kill_workers()
+
+
+# --- what runs in a worker of the pool --------------------------------------------------------------------------------
+
+
+def group_of(group: str, call: bytes) -> str:
+    """The group of a call of `run_pickled`, which the client has named."""
+    del call
+    return group
+
+
+def run_pickled(group: str, call: bytes) -> tuple[float, str]:
+    """The seconds of a pickled call, and its result or exception, as `isolation.answers` writes it."""
+    del group
+    start = time.perf_counter()
+    try:
+        function, args, kwargs = pickle.loads(call)
+        result = answers.returned(function(*args, **kwargs))
+    except MemoryError:
+        raise  # and ends the worker
+    except Exception as error:
+        result = answers.raised(error)
+    return time.perf_counter() - start, result.decode()
+
+
+# --- a cluster as `Workers` -------------------------------------------------------------------------------------------
 
 CONNECT_SECONDS = 10.0
 """Seconds in which an address must answer as a scheduler."""
@@ -54,7 +244,7 @@ RETRIES = 2
 
 R = TypeVar("R")
 Waiting = tuple[Future[Any], tuple[str, bytes]]
-"""The future of a call, and the call as `node.Call` has it."""
+"""The future of a call, and the call as `Call` has it."""
 
 
 class ClusterPool(KillableExecutor):
@@ -145,7 +335,7 @@ class ClusterPool(KillableExecutor):
                 future.set_exception(error)
         if not ended:
             with suppress(Exception):  # nodes end by themselves what no client asks for
-                _within(CLOSE_SECONDS, partial(self._cluster.client.run, node.end, self._name))
+                _within(CLOSE_SECONDS, partial(self._cluster.client.run, end, self._name))
 
     def _send(self) -> None:
         with self._changed:
@@ -158,7 +348,7 @@ class ClusterPool(KillableExecutor):
         for start in range(0, len(calls), size or 1):
             batch = [*calls[start : start + size]]
             payload = [call for _, call in batch]
-            sent = self._dask.submit(node.run, node.installed(), self._name, self._settings, payload)
+            sent = self._dask.submit(run, installed(), self._name, self._settings, payload)
             self._sent[sent] = batch
             sent.add_done_callback(self._answered)
 
@@ -212,7 +402,7 @@ class Cluster:
         self._closed = threading.Event()
         try:
             _within(JOIN_SECONDS, lambda: client.wait_for_workers(1, timeout=JOIN_SECONDS))
-            check = partial(client.run, node.unusable, node.installed(), on_error="return")
+            check = partial(client.run, unusable, installed(), on_error="return")
             found = _within(JOIN_SECONDS, check)
         except TimeoutError:
             raise ClusterUnavailable(f"no node of {address} has answered within {JOIN_SECONDS:g} s") from None

@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import shown
+from pipeline.base.files import shown
 
 if TYPE_CHECKING:
-    from pipeline.base.choices import PromptKind
+    from pipeline.base.settings import PromptKind
     from step_runtime.base.errors import Diagnostic
     from step_runtime.verification.verdict import Verdict
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.base.config import AgentConfig
 from pipeline.base.errors import EXTRA_MODULES, UsageError
+from pipeline.base.files import TASKS, shown
 from pipeline.base.languages import DEFAULT, declared, known
-from pipeline.base.paths import TASKS, shown
 
 if TYPE_CHECKING:
     from pipeline.languages.language import Language

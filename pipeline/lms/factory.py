@@ -3,27 +3,254 @@
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import dspy
+from dspy import lm15
+from dspy.clients.engines.lm15_engine import LM15Engine
+from dspy.lm15 import CacheConfig, ProviderError
+from dspy.lm15 import TimeoutError as LateError
 from dspy.utils import exceptions as lm_errors
 
 from optimizers import NoAnswerError, TemperatureError
 from optimizers.errors import one_line
-from optimizers.ledger import Ledger, TokenCount
+from optimizers.ledger import Ledger, TokenCount, whole
 from optimizers.requests import ONLY, Deadline, DeadlineReached, refused, sampled, temperature_of
-from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
-from pipeline.base.redaction import MASK, hide
+from pipeline.base.settings import EMBEDDED, is_embedded
+from pipeline.base.text import MASK, hide
+from pipeline.languages import registry
 from pipeline.lms.model_data import known_price
-from pipeline.lms.scripted import PREFIX, scripted_lm
-from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
+from pipeline.verification.shown_programs import read_shown
+from signatures import render_task
 from signatures.lines import ChoiceKind, choice_settings, chosen
+from step_runtime.tasks.task import Task
+
+# --- a language's own programs as an LM, to try a run without a model: `--lm scripted/LANGUAGE` -----------------------
+# It knows an oracle and a wrong program of each task. In the order of their names, tasks need 0 to 3 demonstrations in
+# the request to be answered rightly, and then every other answer is right. A token is counted as four characters.
+
+PREFIX = "scripted/"
+Row = tuple[frozenset[str], str, str, int]
+"""The lines of a task, a right and a wrong program, and the demonstrations that it needs."""
+
+
+def scripted_lm(model: str) -> dspy.LM:
+    """The LM of such a name.
+
+    Raises:
+        UsageError: There is no such language.
+    """
+    shown = read_shown(registry.find(model.removeprefix(PREFIX)))
+    right, wrong = ({each.task.name: each.text for each in found} for found in (shown.oracles, shown.near_misses))
+    table = [
+        (_lines(task), right.get(task.name, "none"), wrong.get(task.name, "wrong"), place * 4 // len(shown.tasks))
+        for place, task in enumerate(shown.tasks.values())
+    ]
+    engine = SimpleNamespace(complete=partial(_complete, table))
+    return dspy.LM(model, engine=engine, cache=False, num_retries=0)
+
+
+def _complete(table: Sequence[Row], request: lm15.Request) -> lm15.Response:
+    """A right answer where enough is shown and the request's seed is even."""
+    *shown, asked = [message.text or "" for message in request.messages]
+    lines = {*map(str.strip, asked.splitlines())}
+    known = [row for row in table if row[0] <= lines]
+    _, right, wrong, needed = max(known, key=lambda row: len(row[0]), default=(frozenset(), "none", "none", 0))
+    knows = len(shown) // 2 >= needed and (request.config.seed or 0) % 2 == 0
+    answer = f"[[ ## impl ## ]]\n```\n{right if knows else wrong}\n```\n"
+    prompt = len(str(request.system)) + sum(map(len, [*shown, asked]))
+    usage = lm15.Usage(input_tokens=prompt // 4, output_tokens=len(answer) // 4)
+    message = lm15.Message.assistant(answer)
+    return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def _lines(task: Any) -> frozenset[str]:
+    """The lines of a task as a request shows it."""
+    text = render_task(task) if isinstance(task, Task) else task.statement
+    return frozenset(map(str.strip, text.strip().splitlines()))
+
+
+# --- servers: what DSPy's client does not handle ----------------------------------------------------------------------
+# - A redirect of status 307 or 308 is followed; the key goes to no other host.
+# - A reply is read to `max_tokens` and to the request's timeout, whatever the server sends.
+# - Token counts that are not whole numbers from 0 on are repaired, or removed from the reply, where DSPy's client would
+#   discard the paid answer.
+#
+# DSPy's client has no hook for these. Its requests pass through one transport per engine, which is replaced here as
+# soon as DSPy makes the engine.
+
+MOST_REDIRECTS = 5
+LONGEST_REQUEST = 600.0
+"""Seconds of a request whose connection knows none."""
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+"""What providers call a request's limit of the answer."""
+BYTES_OF_A_TOKEN = 1024
+BYTES_BESIDE = 2**20
+MOST_TOKENS = 2**16
+"""What a reply may have: of each token, beside them, and of requests without `max_tokens`."""
+
+REPORTS = ("usage", "usageMetadata")
+"""The fields of a reply with token counts, by OpenAI's and Google's names."""
+
+
+class ServedLM(dspy.LM):
+    """A `dspy.LM`; its native engines have the transport below."""
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self._engine_store = _Engines()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._engine_store = _Engines()
+
+
+class _Engines(dict[Any, Any]):
+    """DSPy's store of an LM's engines."""
+
+    def __setitem__(self, key: Any, engine: Any) -> None:
+        if isinstance(engine, LM15Engine):
+            router = engine.router
+            router._transport = Transport(router._shared_transport())
+        super().__setitem__(key, engine)
+
+
+class Transport:
+    """A transport of DSPy's client, around another, that follows redirects and reads every reply within bounds."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def stream(self, request: Any) -> Any:
+        """The response to a request."""
+        seconds = request.read_timeout or getattr(self._inner, "_read_timeout", LONGEST_REQUEST)
+        most, until = largest_reply(request.body), time.monotonic() + seconds
+        for redirects in range(MOST_REDIRECTS + 1):
+            response = self._inner.stream(request)
+            response._chunks = _bounded(response, response._chunks, most, until)
+            target = response.header("location") if response.status in (307, 308) else None
+            if not target or redirects == MOST_REDIRECTS:
+                break
+            response.read()  # which frees the connection
+            request = _redirected(request, urljoin(request.url, target))
+        if response.status == 200 and "event-stream" not in (response.header("content-type") or ""):
+            response._chunks = _repaired(response._chunks)
+        return response
+
+
+def largest_reply(body: bytes | None) -> int:
+    """Bytes that the reply to a request may have: of a stream each token is an event of its own."""
+    asked: dict[str, Any] = {}
+    with suppress(ValueError, RecursionError):
+        found = json.loads(body or b"")
+        asked = found if isinstance(found, dict) else {}
+    config = asked.get("generationConfig")
+    fields = {**(config if isinstance(config, dict) else {}), **asked}
+    limits = [whole(fields.get(name)) for name in LIMITS]
+    tokens = max((limit for limit in limits if limit), default=MOST_TOKENS)
+    return BYTES_BESIDE + min(tokens, MOST_TOKENS) * (whole(asked.get("n")) or 1) * BYTES_OF_A_TOKEN
+
+
+def _bounded(response: Any, chunks: Iterator[bytes], most: int, until: float) -> Iterator[bytes]:
+    """The parts of a reply; a server that goes on beyond a request's limits is left."""
+    read = 0
+    for chunk in chunks:
+        read += len(chunk)
+        late = time.monotonic() > until
+        if late or read > most:
+            response._release_once(body_consumed=False)  # which closes the connection
+            if late:
+                raise LateError("the reply was not complete in time")
+            raise ProviderError(f"the reply has more than {most:,} bytes, which max_tokens does not allow")
+        yield chunk
+
+
+def _redirected(request: Any, url: str) -> Any:
+    """The request to another address; another host gets no credentials."""
+    headers = request.headers
+    if _origin(url) != _origin(request.url):
+        secret = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
+        headers = [(name, value) for name, value in headers if name.lower() not in secret]
+    return replace(request, url=url, headers=headers)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _repaired(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """A reply's body; as it was if it is not a JSON object with token counts to repair."""
+    yield repaired(b"".join(chunks))
+
+
+def repaired(body: bytes) -> bytes:
+    """A reply in which every token count is a whole number from 0 on, or absent."""
+    with suppress(ValueError, RecursionError):
+        reply = json.loads(body)
+        for name in REPORTS if isinstance(reply, dict) else ():
+            usage = reply.get(name)
+            if usage is not None and not _same(counts := _counts(usage), usage):
+                return json.dumps({**reply, name: counts}).encode()
+    return body
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two reports are written the same; `1.0` equals `1` in Python."""
+    return json.dumps(one) == json.dumps(other)
+
+
+def _counts(usage: Any) -> dict[str, Any]:
+    """The readable counts of a report, and its other fields as they are."""
+    if not isinstance(usage, dict):
+        return {}
+    counts: dict[str, Any] = {}
+    for name, value in usage.items():
+        if name.endswith("_details"):
+            counts[name] = _counts(value) if value is not None else None
+        elif name.endswith(("_tokens", "TokenCount")):
+            if (number := whole(value)) is not None:
+                counts[name] = number
+        else:
+            counts[name] = value
+    return counts
+
+
+PROVIDERS = ("anthropic",)
+"""Providers that need marks; others cache common beginnings automatically, or not at all."""
+
+
+class MarkingLM(ServedLM):
+    """Marks the system message and, where there are demonstrations, the last of them: only the task comes after."""
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `dspy.LM`, whose default for all requests can't mark the end of a request's constant part."""
+        marked = {"prompt_cache": constant_part(messages)} if messages else {}
+        return super().__call__(prompt, messages=messages, **{**marked, **kwargs})
+
+
+def constant_part(messages: list[dict[str, Any]]) -> CacheConfig:
+    """The part of a request to cache: all but its last message."""
+    turns = sum(message["role"] != "system" for message in messages)
+    return CacheConfig(prefix_until_index=turns - 2) if turns > 1 else CacheConfig(prefix="stable")
+
+
+# --- an LM from `--lm` ------------------------------------------------------------------------------------------------
 
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/[1-9]\d{{0,5}})?")
 """With or without the candidates of a sample, which records and compiled programs name."""

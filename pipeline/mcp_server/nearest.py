@@ -10,7 +10,7 @@ from typing import Any
 from optimizers.strategies import Weights
 from pipeline.agent.agent import shipped_examples
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import DOCS
+from pipeline.base.files import DOCS
 from pipeline.languages import registry
 from pipeline.verification.shown_programs import Program, read_shown
 from pipeline.verification.task_files import read_in

@@ -18,8 +18,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import AfterValidator, BaseModel, Field
 
 from pipeline.base.errors import PipelineError, UsageError
-from pipeline.base.redaction import redacted
-from pipeline.base.text import visible, visible_json
+from pipeline.base.text import redacted, visible, visible_json
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.judge import Request, judge, verdict_of
 from pipeline.verification.limits import ProgramLimits

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import DATA
+from pipeline.base.files import DATA
 from pipeline.modules.builder import Builder, Built, built, check_same, find_builder, reference_of, sizes_of
 from pipeline.modules.confined import Completed, completed
 from pipeline.modules.reference import Reference

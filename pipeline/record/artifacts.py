@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import MLRUNS
-from pipeline.base.redaction import without_secrets
-from pipeline.base.text import first_line, visible
+from pipeline.base.files import MLRUNS
+from pipeline.base.text import first_line, visible, without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

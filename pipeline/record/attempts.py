@@ -20,8 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from optimizers import Attempt, AttemptLog
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.files import open_growing, replacing
-from pipeline.base.redaction import redacted
-from pipeline.base.text import first_line
+from pipeline.base.text import first_line, redacted
 from pipeline.record.artifacts import download, listed
 
 if TYPE_CHECKING:

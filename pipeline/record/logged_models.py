@@ -28,7 +28,7 @@ from optimizers.errors import one_line
 from optimizers.predictors import replace_lms
 from pipeline.base.config import registered_name
 from pipeline.base.files import write_bytes
-from pipeline.base.redaction import without_secrets
+from pipeline.base.text import without_secrets
 
 logger = logging.getLogger(__name__)
 

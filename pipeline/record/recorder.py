@@ -28,8 +28,7 @@ from mlflow import MlflowClient
 from optimizers import Attempt, Entry, Experience, IterationStarted, RunStarted, TaskCount
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost
-from pipeline.base.files import write_text
-from pipeline.base.paths import shown
+from pipeline.base.files import shown, write_text
 from pipeline.base.text import path_of
 from pipeline.languages.language import Task
 from pipeline.record import models, resume, store
@@ -41,7 +40,7 @@ from pipeline.record.request import Request
 from pipeline.record.resume import PersistentLedger
 from pipeline.record.run_tree import SANDBOX, RunRecord, create_parent
 from pipeline.record.task_table import TaskTable
-from pipeline.verification.sandbox import applied
+from pipeline.verification.isolation.confinement import applied
 from step_runtime.base.errors import STAGES
 
 logger = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from optimizers import Attempt, IterationStarted
 from pipeline.base.errors import RunLost
 from pipeline.base.files import write_bytes
-from pipeline.base.redaction import redacted
+from pipeline.base.text import redacted
 from pipeline.record import store
 from pipeline.record.attempts import GROWING, AttemptWriter, reported
-from pipeline.verification.sandbox import applied
+from pipeline.verification.isolation.confinement import applied
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import RecordError, RunLive, RunLost, UsageError
-from pipeline.base.paths import MLRUNS, shown
-from pipeline.base.redaction import redacted, redacted_value, without_secrets
-from pipeline.base.text import first_line, visible
+from pipeline.base.files import MLRUNS, shown
+from pipeline.base.text import first_line, redacted, redacted_value, visible, without_secrets
 from pipeline.record import experiment_view
 from pipeline.record.artifacts import own_place, own_run
 

@@ -19,11 +19,10 @@ from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import examples
-from pipeline.base.choices import EMBEDDED, NO_PROGRAM, Objective, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.languages import DEFAULT
-from pipeline.base.settings import flag
+from pipeline.base.settings import EMBEDDED, NO_PROGRAM, Objective, flag, is_embedded
 from pipeline.base.text import counted
 from pipeline.languages import registry
 from pipeline.languages.language import Task

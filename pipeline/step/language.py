@@ -19,8 +19,8 @@ import torch
 import step_runtime
 from pipeline.agent.agent import composed
 from pipeline.agent.domain import structures
-from pipeline.base.choices import PromptKind
-from pipeline.base.paths import DATA
+from pipeline.base.files import DATA
+from pipeline.base.settings import PromptKind
 from pipeline.languages.language import Language
 from pipeline.verification.limits import ProgramLimits
 from signatures import extract_program

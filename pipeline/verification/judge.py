@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.choices import ORIGINAL, sizes_of
+from pipeline.base.settings import ORIGINAL, sizes_of
 from pipeline.languages import registry
 from pipeline.verification.isolation.warden import lost_at, say, snippet
 from pipeline.verification.limits import ProgramLimits, lost_at_message

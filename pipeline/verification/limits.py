@@ -18,10 +18,9 @@ from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
 from pipeline.verification.isolation import integrity
-from pipeline.verification.isolation.confinement import Sandbox
+from pipeline.verification.isolation.confinement import Sandbox, required
 from pipeline.verification.isolation.warden import snippet
 from pipeline.verification.pool import PoolSettings, WorkerLost, WorkerPool
-from pipeline.verification.sandbox import required
 
 if TYPE_CHECKING:
     from step_runtime.program.limits import Limits

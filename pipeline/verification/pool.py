@@ -35,8 +35,7 @@ from multiprocessing import resource_tracker
 from typing import Any, Literal, Protocol
 
 from pipeline.verification.isolation import answers, warden
-from pipeline.verification.isolation.confinement import Sandbox
-from pipeline.verification.sandbox import current
+from pipeline.verification.isolation.confinement import Sandbox, current
 
 BATCH = 8
 """Calls sent to a worker at a time, so that it continues while the parent's threads wait for their turn."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.base.errors import PipelineError, UsageError, print_message
-from pipeline.base.paths import TASKS, shown
+from pipeline.base.files import TASKS, shown
 from pipeline.base.text import natural_order
 from pipeline.languages import registry
 from pipeline.verification.pool import cores

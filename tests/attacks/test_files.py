@@ -17,7 +17,7 @@ import pytest
 from pipeline import load_program, load_task, verify
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.files import write_text
-from pipeline.cli.program_arguments import read_text
+from pipeline.cli.options import read_text
 from pipeline.modules import confined
 from pipeline.record import store
 from pipeline.record.resume import load_experience

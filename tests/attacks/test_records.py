@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from optimizers import Attempt, Entry, Experience, TokenCount
-from pipeline.actions.sweep_spec import MOST, read_spec
+from pipeline.actions.run_sweep import MOST, read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import parse_program, save_program
 from pipeline.base.config import RunConfig

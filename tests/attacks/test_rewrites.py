@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from optimizers import Entry, TokenCount
+from pipeline.actions.generate_programs import Found, Solutions
 from pipeline.actions.price_program import Optimized, optimize
-from pipeline.actions.solutions import Found, Solutions
 from pipeline.optimize import as_json
-from pipeline.running.simplifying import simplified_solutions
+from pipeline.running.job import simplified_solutions
 from pipeline.verification.metric import Metric
 from step_runtime.tasks.reader import loads_task, read_task
 from step_runtime.tasks.task import Task

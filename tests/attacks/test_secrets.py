@@ -22,12 +22,11 @@ from rich.text import Text
 
 from pipeline import compile as compile_
 from pipeline import load_program, report, ui
-from pipeline.base import redaction
+from pipeline.base import text
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import LMUnavailable, UsageError, print_message, run_command, safe_output
 from pipeline.base.files import write_text
-from pipeline.base.redaction import MASK, redacted, redacted_value
-from pipeline.base.terminal import console
+from pipeline.base.text import MASK, console, redacted, redacted_value
 from pipeline.lms.factory import make_lm
 from pipeline.record import store
 from pipeline.record.recorder import recorded
@@ -48,7 +47,7 @@ USER, PASSWORD = "planted-user", "planted-pass%21word"
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(redaction, "_told", set())
+    monkeypatch.setattr(text, "_told", set())
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -232,7 +231,7 @@ def test_a_secret_is_recognized_before_it_is_divided(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Into lines, cells or styles; what is around it is printed."""
-    monkeypatch.setattr("pipeline.base.terminal.WIDTH", width)
+    monkeypatch.setattr("pipeline.base.text.WIDTH", width)
     styled = Text("denied ")
     styled.append(KEY[:9], style="bold")
     styled.append(KEY[9:])

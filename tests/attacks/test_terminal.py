@@ -12,8 +12,7 @@ import pytest
 
 from pipeline import verify
 from pipeline.base.errors import UsageError, print_message, run_command
-from pipeline.base.terminal import SafeStream, console
-from pipeline.base.text import cell, visible
+from pipeline.base.text import SafeStream, cell, console, visible
 from tests.support.scripted_runs import RIGHT, TASK
 
 ATTACKS = {

@@ -17,7 +17,7 @@ from optimizers import Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import sample_until_solved
 from pipeline import generate
-from pipeline.actions import generate_programs, generated
+from pipeline.actions import generate_programs
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
 from pipeline.verification.metric import Metric
@@ -143,7 +143,7 @@ def test_an_interrupt_keeps_what_was_verified(
         if message == "1 of 2 tasks verified":
             raise KeyboardInterrupt
 
-    for module in (generate_programs, generate, generated):
+    for module in (generate_programs, generate):
         monkeypatch.setattr(module, "print_message", interrupt)
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert (load_task(tmp_path / "out" / "double.yaml").impl or "").strip() == RIGHT

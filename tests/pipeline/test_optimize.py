@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from pipeline import cost, optimize
-from pipeline.base import choices
+from pipeline.base import settings
 from pipeline.base.errors import run_command
 from step_runtime.base.units import FIGURES
 from tests.step_runtime.rewriting.test_optimizing import NEEDLESS
@@ -75,7 +75,7 @@ def test_a_wrong_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_the_figures_to_choose_from_are_those_of_a_cost() -> None:
     """They are written twice, as one place is quick to import."""
-    assert get_args(choices.Figure) == FIGURES
+    assert get_args(settings.Figure) == FIGURES
 
 
 @pytest.mark.filterwarnings("ignore:.*N is 3 at every set of sizes")

@@ -1,6 +1,6 @@
 """The benchmark's tasks with their reference programs, and the base prompt's examples."""
 
-from pipeline.lms.embedded.parsing import solved_examples
+from pipeline.lms.embedded.answering import solved_examples
 from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT

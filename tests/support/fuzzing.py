@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from optimizers import Entry, Experience, TokenCount
-from pipeline.actions.sweep_spec import read_spec
+from pipeline.actions.run_sweep import read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program, save_program
 from pipeline.base.config import cluster_address

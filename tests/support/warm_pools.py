@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from pipeline.verification.isolation.confinement import current
 from pipeline.verification.pool import PoolSettings, WorkerLost, WorkerPool
-from pipeline.verification.sandbox import current
 
 MOST_GROUPS = 24
 """Each has a process in a worker, which takes memory."""

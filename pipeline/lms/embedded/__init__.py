@@ -6,8 +6,7 @@ It is an engine for `dspy.LM`, so it uses the same adapter, parsing, accounting 
     dspy.LM(engine.model, engine=engine)
 
     engine     requests in, responses out; answers are made in isolated workers
-    answering  from a request's text to the answer's; the guardian's repair
-    parsing    from the text of a request to its question, examples and task
+    answering  from a request's text, its question, examples and task, to the answer's; the guardian's repair
 
 It sees the text of a request: the instructions with their solved examples, the demonstrations, the task, the
 temperature and the seed. It runs the functions and the reference of the task that is asked for, in workers as those

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from pipeline.base.redaction import redacted, secret_names
+from pipeline.base.text import redacted, secret_names
 
 FILE_BYTES = 2**24
 """Longest file that a process under limits may write."""

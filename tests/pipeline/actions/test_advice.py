@@ -6,7 +6,7 @@ import pytest
 
 from optimizers import Attempt, TokenCount
 from pipeline.actions.advice import advise
-from pipeline.base.choices import ProposerKind
+from pipeline.base.settings import ProposerKind
 from pipeline.synthesis.search_budget import Reason, SearchOutcome
 from tests.support.small_tasks import of_scalars
 

@@ -7,8 +7,7 @@ import pytest
 
 from pipeline import sweep as command
 from pipeline.actions import run_sweep as action
-from pipeline.actions.run_sweep import run_key
-from pipeline.actions.sweep_figures import figures
+from pipeline.actions.run_sweep import figures, run_key
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, run_command
 from pipeline.record import store

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.solutions import Found, Solution, Solutions, solved_text, write_solution
-from pipeline.base.choices import Objective
+from pipeline.actions.generate_programs import Found, Solution, Solutions, solved_text, write_solution
+from pipeline.base.settings import Objective
 from pipeline.verification.metric import Metric
 from step_runtime import verify
 from step_runtime.tasks.reader import loads_task, read_task

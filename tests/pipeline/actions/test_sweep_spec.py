@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions import sweep_figures as action
-from pipeline.actions.sweep_spec import read_spec
+from pipeline.actions import run_sweep as action
+from pipeline.actions.run_sweep import read_spec
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 

@@ -26,8 +26,8 @@ from pipeline import load_program
 from pipeline.agent.agent import TOOLS, Agent, ProgramVerifier, ToolContext, demonstrated_predictors, tool_context
 from pipeline.agent.compiled import read_program, save_program
 from pipeline.agent.domain import closeness, code_length, language_domain, structures
-from pipeline.base.choices import GuardianMode, ProposerKind
 from pipeline.base.errors import UsageError
+from pipeline.base.settings import GuardianMode, ProposerKind
 from pipeline.lms.embedded import engine_named
 from pipeline.verification.metric import Metric, Reward
 from signatures import GuardianPrompt, ProposerPrompt, load_prompt

@@ -17,8 +17,8 @@ from optimizers import Entry, TokenCount
 from optimizers.strategies import DemoPool
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
-from pipeline.base.choices import GuardianMode
 from pipeline.base.errors import UsageError
+from pipeline.base.settings import GuardianMode
 from pipeline.record.models import load_program
 from signatures import digest
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, asks_guardian, scripted, task

@@ -13,7 +13,7 @@ import pytest
 from optimizers import baselines as registry
 from optimizers.baselines import Baseline
 from optimizers.strategies import SELECTIONS
-from pipeline.base import choices
+from pipeline.base import settings
 from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig, cluster_address
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import Config, Option
@@ -134,7 +134,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_every_optimizer_has_a_class() -> None:
     """The command's names are the registry's; those that reflect are DSPy's."""
-    assert set(choices.OPTIMIZERS) == set(registry.OPTIMIZERS)
-    assert set(choices.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
-    assert set(choices.REFLECTING) | set(choices.VALIDATING) <= set(choices.OPTIMIZERS)
-    assert all(issubclass(registry.OPTIMIZERS[name], Baseline) for name in choices.REFLECTING)
+    assert set(settings.OPTIMIZERS) == set(registry.OPTIMIZERS)
+    assert set(settings.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
+    assert set(settings.REFLECTING) | set(settings.VALIDATING) <= set(settings.OPTIMIZERS)
+    assert all(issubclass(registry.OPTIMIZERS[name], Baseline) for name in settings.REFLECTING)

@@ -15,8 +15,7 @@ import pytest
 
 from pipeline.base.config import PlanOptions, ProgramConfig, RunConfig
 from pipeline.base.errors import UsageError
-from pipeline.cli.options import Parser
-from pipeline.cli.program_arguments import Item, ProgramName, names_many, read_program, resolve
+from pipeline.cli.options import Item, Parser, ProgramName, names_many, read_program, resolve
 from tests.support.scripted_runs import RIGHT, TASK, tasks
 
 

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 import pytest
 
 from optimizers import Experience, HeldOutVerdict, TokenCount
+from pipeline.actions.compile_agent import as_json, counts_as_text, print_summary
 from pipeline.base.config import RunConfig
 from pipeline.cli.cost_tables import cost_table
 from pipeline.cli.junit import junit_text
-from pipeline.cli.summary import as_json, counts_as_text, print_summary
 from pipeline.record.request import Request
 from pipeline.running.job import JobResult
 from step_runtime.base.errors import Diagnostic, Span

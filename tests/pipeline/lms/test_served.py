@@ -24,9 +24,8 @@ from optimizers.ledger import Ledger
 from optimizers.requests import sampled
 from optimizers.sampling import Sampler, Sampling
 from pipeline.agent.agent import Agent
-from pipeline.lms.factory import make_lm
+from pipeline.lms.factory import MOST_REDIRECTS, ServedLM, Transport, constant_part, largest_reply, make_lm, repaired
 from pipeline.lms.model_data import known_context, known_price
-from pipeline.lms.served import MOST_REDIRECTS, ServedLM, Transport, constant_part, largest_reply, repaired
 from step_runtime.tasks.task import Task
 from tests.support.lm_server import Server, fault
 from tests.support.scripted_runs import RIGHT, tasks

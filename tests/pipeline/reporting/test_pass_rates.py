@@ -4,7 +4,7 @@ import pytest
 
 from optimizers import Attempt, TaskCount
 from pipeline.agent.domain import program_class
-from pipeline.base.paths import TASKS
+from pipeline.base.files import TASKS
 from pipeline.reporting import pass_rates
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task

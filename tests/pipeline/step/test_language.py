@@ -11,7 +11,7 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import save_program
 from pipeline.agent.domain import language_domain
 from pipeline.base.config import RunConfig
-from pipeline.base.paths import DATA
+from pipeline.base.files import DATA
 from pipeline.languages import registry
 from pipeline.languages.language import Language
 from pipeline.record.request import Request

@@ -8,11 +8,10 @@ import pytest
 
 from pipeline import verify
 from pipeline.base.errors import UsageError, run_command
-from pipeline.verification import sandbox
-from pipeline.verification.isolation.confinement import Means, Sandbox
+from pipeline.verification.isolation import confinement
+from pipeline.verification.isolation.confinement import MODE, READS, Means, Sandbox
 from pipeline.verification.judge import Request, judge
 from pipeline.verification.limits import ProgramLimits, checking_pool
-from pipeline.verification.sandbox import MODE, READS
 
 
 @pytest.fixture(autouse=True)
@@ -24,19 +23,19 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line comes before it, and adds to what may be read."""
-    assert sandbox.current() == Sandbox("auto")
+    assert confinement.current() == Sandbox("auto")
     monkeypatch.setenv(MODE, "off")
     monkeypatch.setenv(READS, f"/usr{os.pathsep}/opt")
-    assert sandbox.current() == Sandbox("off", ("/usr", "/opt"))
-    sandbox.use({"sandbox": "auto", "allow_read": ["/srv"]})
-    assert sandbox.current() == Sandbox("auto", ("/usr", "/opt", "/srv"))
+    assert confinement.current() == Sandbox("off", ("/usr", "/opt"))
+    confinement.use({"sandbox": "auto", "allow_read": ["/srv"]})
+    assert confinement.current() == Sandbox("auto", ("/usr", "/opt", "/srv"))
 
 
 def test_an_unknown_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the variable, and what it may be."""
     monkeypatch.setenv(MODE, "on")
     with pytest.raises(UsageError, match="ADAPTIVE_STEP_SANDBOX: expected auto, require, off, got 'on'"):
-        sandbox.current()
+        confinement.current()
 
 
 def test_what_a_system_lacks_is_said_or_refused(
@@ -56,10 +55,10 @@ def test_what_a_system_lacks_is_said_or_refused(
 def test_a_library_user_is_told_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """In the log, with the first pool."""
     monkeypatch.setattr(Means, "here", lambda: Means(0, True))
-    sandbox._SAID.clear()
+    confinement._SAID.clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            sandbox.current()
+            confinement.current()
     assert len(caplog.records) == 1
 
 

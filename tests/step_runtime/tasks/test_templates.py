@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.base.paths import DATA
+from pipeline.base.files import DATA
 from step_runtime import TaskError, load_task, verify
 from step_runtime.tasks.includes import catalogue
 

@@ -9,8 +9,16 @@ import pytest
 import yaml
 
 from pipeline.lms.embedded import CANDIDATES
-from pipeline.lms.embedded.answering import EmbeddedRequest, answer, task_asked
-from pipeline.lms.embedded.parsing import demonstration, find_task, question, sections, solved_examples
+from pipeline.lms.embedded.answering import (
+    EmbeddedRequest,
+    answer,
+    demonstration,
+    find_task,
+    question,
+    sections,
+    solved_examples,
+    task_asked,
+)
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope

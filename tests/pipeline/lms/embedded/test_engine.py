@@ -15,8 +15,8 @@ from optimizers import SampleError
 from optimizers.errors import UnavailableError
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.lms.embedded import EmbeddedEngine
+from pipeline.lms.embedded.answering import sections
 from pipeline.lms.embedded.engine import SAMPLING, estimate_tokens
-from pipeline.lms.embedded.parsing import sections
 from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.verify import Verifier
 from tests.support.benchmark_tasks import task_named

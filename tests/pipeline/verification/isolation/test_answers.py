@@ -80,7 +80,7 @@ FORGED = {
     "a class of Python's": sent("builtins:exec", "1"),
     "a class of torch's": sent("torch:Tensor", 1),
     "a function": sent("step_runtime.verification.verify:verify", 1, 2, 3, 4),
-    "what a module of ours has imported": sent("pipeline.base.paths:Path", "x"),
+    "what a module of ours has imported": sent("pipeline.base.files:Path", "x"),
     "a module of ours that is none": sent("pipeline.nowhere:Verdict", "x"),
     "a model that is none": sent("model", "pipeline.verification.pool:WorkerPool", {}),
     "a model of another content": sent("model", _NAME, {}),
