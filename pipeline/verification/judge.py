@@ -27,11 +27,19 @@ from pipeline.languages import registry
 from pipeline.verification.isolation.warden import lost_at, say, snippet
 from pipeline.verification.limits import ProgramLimits, lost_at_message
 from pipeline.verification.pool import WorkerLost
-from step_runtime.base.errors import Diagnostic
+from step_runtime.base.errors import (
+    UNKNOWN,
+    Diagnostic,
+    RunError,
+    Span,
+    TaskError,
+    TaskWarning,
+    describe_error,
+    out_of_memory,
+)
 from step_runtime.verification.verdict import ExactVerdict, Verdict
 
 if TYPE_CHECKING:
-    from step_runtime.base.errors import TaskWarning
     from step_runtime.execution.invocation import BeforeRun
     from step_runtime.tasks.scope import Scope
     from step_runtime.tasks.task import Task
@@ -135,8 +143,6 @@ def verdict_in(stages: Sequence[str], request: Request, future: Future[Verdict])
         TaskError: The task cannot be used, or its reference failed.
         WorkerLost: Something else killed the process that it ran in, twice: nothing is known.
     """
-    from step_runtime.base.errors import TaskError
-
     verdict = verdict_of(request, future)
     if verdict.error is not None:
         raise WorkerLost("killed", verdict.error) if future.exception() else TaskError(verdict.error)
@@ -165,8 +171,6 @@ def judge(request: Request) -> Verdict:
     Raises:
         MemoryError: The cell exceeded the memory limit, and may hold too much to continue.
     """
-    from step_runtime.base.errors import TaskError
-
     start = time.process_time()
     try:
         found = _in_step(request) if request.language is None else _in_language(request, request.language)
@@ -178,7 +182,6 @@ def judge(request: Request) -> Verdict:
 
 def _in_step(request: Request) -> Verdict:
     """By the verifier of STeP."""
-    from step_runtime.base.errors import RunError
     from step_runtime.tasks.reader import task_text
 
     name, statement, text, source = request.task, request.statement, request.text, ""
@@ -252,8 +255,6 @@ def _in_language(request: Request, name: str) -> Verdict:
 
 
 def _judged(language: Any, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
-    from step_runtime.base.errors import TaskError, describe_error, out_of_memory
-
     try:
         verdict = language.judge(task, text, limits)
         if not isinstance(verdict, Verdict):
@@ -299,15 +300,11 @@ def _with_doubts(request: Request, found: Verdict, doubts: Sequence[TaskWarning]
 
 
 def _doubt(warning: TaskWarning) -> Diagnostic:
-    from step_runtime.base.errors import Span
-
     line = warning.line
     return Diagnostic("task", warning.code, warning.message, Span(line, 1, line, 1) if line else None)
 
 
 def _stressed(verifier: Verifier, text: str) -> Sequence[Diagnostic]:
-    from step_runtime.base.errors import RunError
-
     try:
         return verifier.stress(text)
     except RunError:
@@ -315,8 +312,6 @@ def _stressed(verifier: Verifier, text: str) -> Sequence[Diagnostic]:
 
 
 def _proved(verifier: Verifier, text: str) -> ExactVerdict | None:
-    from step_runtime.base.errors import RunError
-
     try:
         return verifier.exact(text)
     except RunError as error:
@@ -338,7 +333,6 @@ def _with_exact(found: Verdict, proof: ExactVerdict | None) -> Verdict:
 
 def _at_sizes(request: Request, found: Verdict, text: str) -> Verdict:
     """The verdict with the errors at larger sizes, or what is wrong with the program there."""
-    from step_runtime.base.errors import UNKNOWN, TaskError
     from step_runtime.program.limits import Limits
     from step_runtime.tasks.reader import loads_task
     from step_runtime.verification.real_sizes import errors_at
@@ -368,8 +362,6 @@ def hold_out(task: str, statement: str, text: str, seed: int, language: str | No
         TaskError: The task cannot be used.
         MemoryError: The cell exceeded the memory limit, and may hold too much to continue.
     """
-    from step_runtime.base.errors import TaskError
-
     try:
         if language is not None:
             return registry.find(language).hold_out(_task(task, statement, language), text, seed)
@@ -395,8 +387,6 @@ def try_task(path: str) -> list[Diagnostic]:
         TaskError: The task cannot be used.
         MemoryError: The cell exceeded the memory limit.
     """
-    from step_runtime.base.errors import TaskError, TaskWarning
-
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -423,8 +413,6 @@ def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
 
 @functools.lru_cache(maxsize=256)
 def _loaded_text(path: str, text: str) -> tuple[Task, tuple[TaskWarning, ...]]:
-    from step_runtime.base.errors import TaskWarning
-
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         task = _load(path, f"{_LOADING} {path}")
@@ -470,8 +458,6 @@ def watch(task: str, what: str, key: str) -> None:
     """
     doing = f"{task} {key}\t{what}"
     if doing in lost_at():
-        from step_runtime.base.errors import RunError
-
         message = f"not run again: with {what} of the same input, verification {lost_at()[doing]} before"
         raise RunError(LOST_BEFORE, message, hint="a function of the task may be at fault, and not the program")
     say(doing)
@@ -479,7 +465,5 @@ def watch(task: str, what: str, key: str) -> None:
 
 def _end_if_out_of_memory(error: Exception) -> None:
     """Raises `MemoryError` where that is the cause of a task's error: the cell may hold too much to go on."""
-    from step_runtime.base.errors import out_of_memory
-
     if out_of_memory(error.__cause__):
         raise MemoryError(str(error)) from None

@@ -26,7 +26,7 @@ from pipeline.base.errors import PipelineError, UsageError, print_message
 from pipeline.base.files import TASKS, shown
 from pipeline.base.text import natural_order
 from pipeline.languages import registry
-from pipeline.verification.pool import cores
+from pipeline.verification.pool import WorkerLost, cores
 
 if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic
@@ -178,7 +178,6 @@ def _all_of(read: Callable[[Path], _T], paths: Iterable[Path]) -> tuple[dict[Pat
 def _survived(path: Path, tried: Future[list[Diagnostic]]) -> list[Diagnostic]:
     """What came of a file's code; raises `UsageError` if it cost its worker."""
     from pipeline.verification.limits import lost_at_message
-    from pipeline.verification.pool import WorkerLost
 
     try:
         return tried.result()
@@ -206,7 +205,6 @@ def task_errors(name: str) -> Iterator[None]:
 
     A worker that something else killed twice is a `PipelineError`.
     """
-    from pipeline.verification.pool import WorkerLost
     from step_runtime.base.errors import TaskError
 
     try:
