@@ -65,7 +65,7 @@ def choice_settings(kind: ChoiceKind, choices: Sequence[str]) -> dict[str, Any]:
         return {}
     body: dict[str, Any]
     if kind == "grammar":
-        body = {"grammar": _grammar(choices)}
+        body = {"grammar": f"root ::= {_alternatives(sorted(choices))}"}
     elif kind == "structured_outputs":
         body = {"structured_outputs": {"choice": list(choices)}}
     else:
@@ -116,11 +116,6 @@ def chosen(kind: ChoiceKind, answer: str, choices: Sequence[str]) -> int | None:
             return None
         answer = str(content.get(_FIELD)) if isinstance(content, Mapping) else ""
     return next((place for place, choice in enumerate(choices) if choice.strip() == answer.strip()), None)
-
-
-def _grammar(choices: Sequence[str]) -> str:
-    """A GBNF grammar of the texts: what several begin with alike is written once."""
-    return f"root ::= {_alternatives(sorted(choices))}"
 
 
 def _alternatives(texts: Sequence[str]) -> str:

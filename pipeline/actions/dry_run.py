@@ -50,7 +50,7 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     )
     passes, calls = _passes(config, least, len(prompts)), _calls(config)
     longest = max(prompts) + _demonstrations(config, request.tasks)
-    if (context := config.context or _own_context(config)) is not None:
+    if (context := config.context or (None if is_embedded(config.lm) else known_context(config.lm, None))) is not None:
         longest = min(longest, context)
     most = (passes * samples + search.most) * calls + search.own
     return least, _limited(_bounds(most, most * longest, most * config.max_tokens, price), config)
@@ -90,10 +90,6 @@ def _search(request: Request, agent: Agent, prompts: Sequence[int]) -> Search:
 
 def _own_price(model: str) -> Price | None:
     return Price(0.0, 0.0) if is_embedded(model) else known_price(model)
-
-
-def _own_context(config: RunConfig) -> int | None:
-    return None if is_embedded(config.lm) else known_context(config.lm, None)
 
 
 def _bounds(requests: int, prompt: int, completion: int, price: Price | None) -> DryRunBounds:

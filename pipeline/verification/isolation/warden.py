@@ -538,7 +538,7 @@ class _Warden:
             self._drop(group)
             found = None
         if found is None:
-            while len(self._cells) >= KEPT or self._held() > self._limits.memory / 2:
+            while len(self._cells) >= KEPT or sum(kept.held for kept in self._cells.values()) > self._limits.memory / 2:
                 self._drop(next(iter(self._cells)))
             found = self._cells[group] = self._fork(reads)
             found.reads = state
@@ -652,9 +652,6 @@ class _Warden:
         """Processes that lost their parents, below which a call made them."""
         known = {kept.pid for kept in self._cells.values()}
         return [pid for pid in processes.children(os.getpid()) if pid not in known]
-
-    def _held(self) -> int:
-        return sum(kept.held for kept in self._cells.values())
 
 
 @functools.cache
