@@ -113,7 +113,13 @@ def named_examples(
         expected = inputs if expected is None else expected
         if inputs != expected:  # some inputs may be optional
             logger.warning("%s: its inputs are %s, those of %s[0] %s", place, _listed(inputs), name, _listed(expected))
-        key = _key(place, example, task_key)
+        try:
+            key = task_key(example)
+        except Exception as error:
+            raise ValueError(f"{place}: Domain.task_key failed: {one_line(error)}") from error
+        if not isinstance(key, str | int):
+            raise TypeError(f"{place}: Domain.task_key gave {key!r:.80}, expected a str, or an int")
+        key = str(key)
         if key in named and str(to_jsonable(named[key].inputs())) != str(to_jsonable(example.inputs())):
             same = f"{name}[{list(named).index(key)}] and {place} are both named {key!r} by Domain.task_key"
             raise ValueError(f"{same}; expected different names for different inputs")
@@ -126,16 +132,6 @@ def _inputs(place: str, example: dspy.Example) -> set[str]:
         return set(example.inputs().keys())
     except ValueError:
         raise ValueError(f"{place}: its input fields are not set; use example.with_inputs(...)") from None
-
-
-def _key(place: str, example: dspy.Example, task_key: Callable[[dspy.Example], Any]) -> str:
-    try:
-        key = task_key(example)
-    except Exception as error:
-        raise ValueError(f"{place}: Domain.task_key failed: {one_line(error)}") from error
-    if not isinstance(key, str | int):
-        raise TypeError(f"{place}: Domain.task_key gave {key!r:.80}, expected a str, or an int")
-    return str(key)
 
 
 def _apart(key: str, known: Collection[str]) -> str:

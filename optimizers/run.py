@@ -304,7 +304,11 @@ def iterate(state: State, run: Run, demo_set: DemoSet) -> State:
         RunStopped: A budget is reached, the LM fails, or the user interrupts; everything sampled until then is in
             the record, and tasks solved by it are solved.
     """
-    _check_budget(state, run)
+    reached, most, done = run.spending.reached(), run.spending.budget.iterations, len(state.iterations)
+    if most is not None and done >= most:
+        reached = f"{done} iteration{'' if done == 1 else 's'} of {most}"
+    if reached:
+        raise RunStopped("budget", f"budget reached: {reached}")
     if run.domain.learn is not None:
         run.domain.learn(state.entries, state.attempts)
     started, index, tasks = time.monotonic(), len(state.iterations), state.open
@@ -365,14 +369,6 @@ def hold_out(state: State) -> None:
             logger.warning("%s: its answer fails on held-out data: %s", key, verdict.reason)
     judged = zip(others, found[len(own) :], strict=True)
     state.refused = {key: verdict for key, verdict in judged if verdict is not None}
-
-
-def _check_budget(state: State, run: Run) -> None:
-    reached, most, done = run.spending.reached(), run.spending.budget.iterations, len(state.iterations)
-    if most is not None and done >= most:
-        reached = f"{done} iteration{'' if done == 1 else 's'} of {most}"
-    if reached:
-        raise RunStopped("budget", f"budget reached: {reached}")
 
 
 def _sample(

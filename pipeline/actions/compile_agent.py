@@ -197,12 +197,12 @@ def as_json(result: JobResult, plan: Request | Resumed) -> dict[str, Any]:
     """The result for machines, with advice on each unsolved task and the warnings about tasks."""
     doubts = (plan.request if isinstance(plan, Resumed) else plan).doubts
     advice = {name: advice.to_dict() for name, advice in _advice(result).items()}
-    return _figures(result) | {"advice": advice, "warnings": warnings_json(doubts)}
+    return figures(result) | {"advice": advice, "warnings": warnings_json(doubts)}
 
 
 def print_summary(result: JobResult) -> None:
     """Prints the result, and advice on unsolved tasks."""
-    _print_table(result)
+    print_figures(result)
     advice, stdout = _advice(result), console()
     for name, each in list(advice.items())[:MOST_ADVISED]:
         print_lines(stdout, "", f"{name}: unsolved", *each.render().splitlines())
@@ -257,7 +257,7 @@ _BAR = 26
 """Characters of a full bar."""
 
 
-def _figures(result: JobResult) -> dict[str, Any]:
+def figures(result: JobResult) -> dict[str, Any]:
     """The result for machines: `run_id`, `program` (its path), solved and unsolved tasks, and the run's figures."""
     experience = result.experience
     tokens = TokenCount.sum(experience.tokens.values())
@@ -296,7 +296,7 @@ def counts_as_text(tokens: TokenCount) -> str:
     return f"{tokens.prompt:,} in, {tokens.completion:,} out{estimated}{short}{cost}{cached}"
 
 
-def _print_table(result: JobResult) -> None:
+def print_figures(result: JobResult) -> None:
     """Prints which tasks are solved and how often, where the program is, and how to view the record."""
     experience, stdout = result.experience, console()
     table = figures_table("task", "right answers", "temperature", "solved in iteration")

@@ -264,7 +264,14 @@ class Generation:
     def _solve(self, workers: Workers, metric: Metric, plan: Plan | None) -> None:
         """Has the solvers try the tasks, one after the other; a better program replaces one found before."""
         solutions = Solutions(self.objective, metric)
-        self._announce(plan)
+        stages = []
+        if plan is not None:
+            most = len(plan.config.temperatures) * plan.config.samples
+            stages.append(f"up to {counted(most, 'answer')} of {plan.lm.model}, program {plan.config.program}")
+        if self.searching is not None:
+            limit = f"{counted(self.searching.candidates, 'candidate')} or {self.searching.minutes:g} min"
+            stages.append(f"search, up to {limit} of processor time")
+        print_message(self.name, f"{counted(len(self.tasks), 'task')}, each: {'; then '.join(stages)}")
         for solver in self._solvers(workers, solutions, plan):
             taken = [task for task in self.tasks if solver.takes(self.results[task.name])]
             for task, found in solver.tried(taken) if taken else ():
@@ -299,16 +306,6 @@ class Generation:
                 )
         strictly = partial(self._search, self._budget(CLEAN[0], min(CLEAN[1], left)), workers, stress=True)
         yield Solver(lambda result: result.solution is not None and bool(result.solution.findings), strictly)
-
-    def _announce(self, plan: Plan | None) -> None:
-        stages = []
-        if plan is not None:
-            most = len(plan.config.temperatures) * plan.config.samples
-            stages.append(f"up to {counted(most, 'answer')} of {plan.lm.model}, program {plan.config.program}")
-        if self.searching is not None:
-            limit = f"{counted(self.searching.candidates, 'candidate')} or {self.searching.minutes:g} min"
-            stages.append(f"search, up to {limit} of processor time")
-        print_message(self.name, f"{counted(len(self.tasks), 'task')}, each: {'; then '.join(stages)}")
 
     def _sample(
         self, plan: Plan, solutions: Solutions, workers: Workers, tasks: Sequence[Task]

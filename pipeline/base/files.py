@@ -162,7 +162,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: It can't be written; see `write_bytes`.
     """
-    _check_folders(path)
+    # raises `OSError` if a folder on the way to a file is a link that neither this user nor the system has made
+    for folder in path.absolute().parents:
+        if folder.is_symlink() and folder.lstat().st_uid not in (0, os.getuid()):
+            raise OSError(f"{folder} is another user's link")
     path.parent.mkdir(parents=True, exist_ok=True)
     target = _target(path)
     partial = target.with_name(f".{secrets.token_hex(16)}.partial")
@@ -187,13 +190,6 @@ def open_growing(path: Path) -> IO[bytes]:
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o666), "ab")
-
-
-def _check_folders(path: Path) -> None:
-    """Raises `OSError` if a folder on the way to a file is a link that neither this user nor the system has made."""
-    for folder in path.absolute().parents:
-        if folder.is_symlink() and folder.lstat().st_uid not in (0, os.getuid()):
-            raise OSError(f"{folder} is another user's link")
 
 
 def _target(path: Path) -> Path:

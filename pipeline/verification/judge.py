@@ -187,7 +187,10 @@ def _in_step(request: Request) -> Verdict:
     name, statement, text, source = request.task, request.statement, request.text, ""
     doubts: tuple[TaskWarning, ...] = ()
     if request.path is not None:
-        task, doubts = _loaded(request.path)
+        # the task in a file, and the warnings about it; a file that has not changed is read once
+        from step_runtime.tasks.reader import read_task_file
+
+        task, doubts = _loaded_text(request.path, read_task_file(Path(request.path)).inlined)
         name, statement = task.name, task.statement
         text = task.impl if text is None else text
         source = task_text(Path(request.path))
@@ -199,7 +202,11 @@ def _in_step(request: Request) -> Verdict:
     except RunError as error:
         wrong = Diagnostic.of("run", error, None)
         found = _described(about, source, text, Verdict(passed=False, stage="run", diagnostics=(wrong,)))
-    return _with_doubts(request, found, doubts)
+    # the verdict with what is doubtful about its task, first
+    from step_runtime.verification.doubts import UNSTRESSED
+
+    kept = [each for each in doubts if request.stress or each.code != UNSTRESSED]
+    return found.model_copy(update={"warnings": (*map(_doubt, kept), *found.warnings)}) if kept else found
 
 
 def _verified(request: Request, source: str, text: str) -> Verdict:
@@ -289,14 +296,6 @@ def _described(request: Request, source: str, text: str, verdict: Verdict, table
         own = {name: [impl_place(source, e) for e in getattr(verdict, name)] for name in ("diagnostics", "warnings")}
         verdict = verdict.model_copy(update={name: tuple(found) for name, found in own.items()})
     return verdict.model_copy(update={"feedback": verdict.render(text, shown), "streams": table, **names})
-
-
-def _with_doubts(request: Request, found: Verdict, doubts: Sequence[TaskWarning]) -> Verdict:
-    """The verdict with what is doubtful about its task, first."""
-    from step_runtime.verification.doubts import UNSTRESSED
-
-    kept = [each for each in doubts if request.stress or each.code != UNSTRESSED]
-    return found.model_copy(update={"warnings": (*map(_doubt, kept), *found.warnings)}) if kept else found
 
 
 def _doubt(warning: TaskWarning) -> Diagnostic:
@@ -402,13 +401,6 @@ def _load(path: str, about: str) -> Task:
     from step_runtime.verification.loading import load_task
 
     return load_task(path, before_run=functools.partial(watch, about))
-
-
-def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
-    """The task in a file, and the warnings about it; a file that has not changed is read once."""
-    from step_runtime.tasks.reader import read_task_file
-
-    return _loaded_text(path, read_task_file(Path(path)).inlined)
 
 
 @functools.lru_cache(maxsize=256)

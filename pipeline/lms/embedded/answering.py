@@ -202,24 +202,20 @@ def answer(candidates: int, asked: EmbeddedRequest) -> str:
     shown = (*solved_examples(asked.system), *_demonstrations(asked.messages[:-1]))
     heat = DEFAULT_TEMPERATURE if asked.temperature is None else asked.temperature
     try:
-        chart = _chart(query.task, task, shown)
+        # the chart of a task and what is shown, made once
+        key = query.task, shown
+        if key not in _charts:
+            _charts[key] = Chart(task, shown)
+            if len(_charts) > _CHARTS:
+                _charts.popitem(last=False)
+        _charts.move_to_end(key)
+        chart = _charts[key]
     except StepError as error:
         return f"I can't run the code of this task: {error}"
     program = _proposed(chart, candidates, (_mixed(asked.seed, asked.messages[-1][1]), heat), query.program)
     if program is None:
         return "I found no streams that types allow as the outputs of this task."
     return _formatted(query, program, "each function is applied where it makes a value that the reference computes")
-
-
-def _chart(text: str, task: Task, shown: tuple[SolvedTask, ...]) -> Chart:
-    """The chart of a task and what is shown, made once."""
-    key = text, shown
-    if key not in _charts:
-        _charts[key] = Chart(task, shown)
-        if len(_charts) > _CHARTS:
-            _charts.popitem(last=False)
-    _charts.move_to_end(key)
-    return _charts[key]
 
 
 def _proposed(chart: Chart, candidates: int, settings: tuple[int, float], rejected: str | None) -> str | None:

@@ -167,7 +167,9 @@ class _Decoder:
                 self._functions.append(DeclaredFn(label, name, types, stateful=stateful))
                 return self._functions[-1]
             case "dim", [content]:
-                return _dim(content)
+                if _parts(content, _LARGEST_POWER) > _MOST_PARTS:
+                    raise ValueError("a dim of too many parts")
+                return _built(content)
         raise ValueError(f"no {tag!r}")
 
 
@@ -217,12 +219,6 @@ def _of_dim(dim: Any) -> Any:
     if dim.is_Rational:
         return [int(dim.p), int(dim.q)]
     return [type(dim).__name__, *map(_of_dim, dim.args)]
-
-
-def _dim(content: Any) -> Any:
-    if _parts(content, _LARGEST_POWER) > _MOST_PARTS:
-        raise ValueError("a dim of too many parts")
-    return _built(content)
 
 
 def _parts(content: Any, power: int) -> int:

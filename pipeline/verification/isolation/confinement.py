@@ -107,7 +107,9 @@ class Confinement:
         self._readable = [*_opened([*_python(), *_SYSTEM, *sandbox.reads])] if self._means.landlock else []
         self._writable = [*_opened(_WRITABLE)] if self._means.landlock else []
         if self.applies:
-            _clean_environment()
+            for name in [*os.environ]:
+                if name not in _VARIABLES and not name.startswith(_PREFIXES):
+                    del os.environ[name]
 
     def enter(self, scratch: Path | None, reads: Sequence[str]) -> None:
         """Confines this process, and all that it will start, for good.
@@ -190,12 +192,6 @@ def _visible(reads: Sequence[str]) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def _clean_environment() -> None:
-    for name in [*os.environ]:
-        if name not in _VARIABLES and not name.startswith(_PREFIXES):
-            del os.environ[name]
 
 
 def _drop_capabilities() -> None:

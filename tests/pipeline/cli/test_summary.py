@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from optimizers import Experience, HeldOutVerdict, TokenCount
-from pipeline.actions.compile_agent import as_json, counts_as_text, print_summary
+from pipeline.actions.compile_agent import counts_as_text, figures, print_figures
 from pipeline.base.config import RunConfig
 from pipeline.cli.cost_tables import cost_table
 from pipeline.cli.junit import junit_text
@@ -39,7 +39,7 @@ def result(experience: Experience) -> JobResult:
 
 def test_the_object_has_the_figures_of_the_run(experience: Experience) -> None:
     """It is JSON as it stands."""
-    reported = json.loads(json.dumps(as_json(result(experience))))
+    reported = json.loads(json.dumps(figures(result(experience))))
     tokens = TokenCount.sum(experience.tokens.values())
     assert (reported["run_id"], reported["program"], reported["stopped"]) == ("r1", "/programs/p.json", "exhausted")
     assert (reported["solved"], reported["unsolved"], reported["iterations"]) == (["easy/0", "hard/0"], ["no/0"], 4)
@@ -52,7 +52,7 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
 ) -> None:
     """Iterations count from 1; an unsolved task says so."""
     some = tuple(replace(each, unknown=2) for each in experience.iterations[:2])
-    print_summary(result(replace(experience, iterations=(*some, *experience.iterations[2:]))))
+    print_figures(result(replace(experience, iterations=(*some, *experience.iterations[2:]))))
     out = capsys.readouterr().out
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if "/0 " in line}
     assert rows == {"easy/0": "2 of 2 1.0 1", "hard/0": "2 of 2 1.0 2", "no/0": "none unsolved"}
@@ -66,19 +66,19 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
 
 def test_solutions_that_fall_are_named(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
     """With the reason; refused answers are counted where they were judged, and nothing is said where none was."""
-    print_summary(result(experience))
+    print_figures(result(experience))
     assert "held out" not in capsys.readouterr().out
     proved = HeldOutVerdict("passed", details={"exact": {"answer": "proved"}})
     verdicts = (proved, HeldOutVerdict("failed", "value: wrong at M=7"))
     entries = tuple(replace(e, held_out=each) for e, each in zip(experience.entries, verdicts, strict=True))
     judged = replace(experience, entries=entries)
-    print_summary(result(judged))
+    print_figures(result(judged))
     out = capsys.readouterr().out
     assert "held-out check: 1 of 2 solutions pass (1 proved); 1 fail\n" in out
     assert "hard/0 fails, and is not a demonstration: value: wrong at M=7" in out
-    print_summary(result(replace(judged, refused={"no/0": HeldOutVerdict("failed")})))
+    print_figures(result(replace(judged, refused={"no/0": HeldOutVerdict("failed")})))
     assert "1 rejected answer rechecked, none passes" in capsys.readouterr().out
-    found = as_json(result(judged))["held_out"]
+    found = figures(result(judged))["held_out"]
     assert (found["proved"], found["fallen"]) == (["easy/0"], {"hard/0": "value: wrong at M=7"})
     assert found["quadrants"]["gate_only"] is None
 
@@ -87,8 +87,8 @@ def test_a_task_that_an_earlier_run_solved_says_so(experience: Experience, capsy
     """It has the earlier run's figures, and no iteration of this one."""
     later = replace(experience, iterations=experience.iterations[1:])
     assert later.solved_earlier == ("easy/0",) and experience.solved_earlier == ()
-    assert as_json(result(later))["solved_earlier"] == ["easy/0"]
-    print_summary(result(later))
+    assert figures(result(later))["solved_earlier"] == ["easy/0"]
+    print_figures(result(later))
     assert "an earlier run" in next(line for line in capsys.readouterr().out.splitlines() if "easy/0" in line)
 
 
