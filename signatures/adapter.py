@@ -300,14 +300,7 @@ def _statements(text: str) -> str:
     lines = [_plain(line) for line in text.split("\n")]
     start, stop = _last_program(lines)
     chosen = lines[start:stop]
-    # the lines that are code, including those inside open brackets
-    kept: list[str] = []
-    ends, number = _closing(chosen), 0
-    while number < len(chosen):
-        code = _CODE.match(chosen[number])
-        end = ends[number] if code else number + 1
-        kept += chosen[number:end] if code else []
-        number = end
+    kept = _without_prose(chosen)
     flat = [line.strip() for line in kept]
     for candidate in (chosen, kept, flat):
         if _parses(candidate):
@@ -379,6 +372,18 @@ def _closing(lines: Sequence[str]) -> list[int]:
         while open_ and depth <= open_[-1][1]:
             ends[open_.pop()[0]] = number + 1
     return ends
+
+
+def _without_prose(lines: list[str]) -> list[str]:
+    """The lines that are code, including those inside open brackets."""
+    kept: list[str] = []
+    ends, number = _closing(lines), 0
+    while number < len(lines):
+        code = _CODE.match(lines[number])
+        end = ends[number] if code else number + 1
+        kept += lines[number:end] if code else []
+        number = end
+    return kept
 
 
 def _parses(lines: list[str]) -> bool:

@@ -322,18 +322,21 @@ class Proposer(dspy.Module):
                 # Renamed, as demonstrations would otherwise show all of it.
                 answer["turns"] = answer.pop("trajectory")
             elif self.kind == "typed":
-                # an answer made of lines that may follow each other, with what the language's own pass adds to them
-                language = registry.find(self.language)
-                with dspy.context(adapter=LineAdapter(language.next_lines, language.as_lines, self.lessons)):
-                    answer = dict(self.predict(task=task).items())
-                repaired = language.repaired(task, answer["impl"])
-                answer = answer if repaired is None else answer | {"impl": repaired}
+                answer = self._by_lines(task)
             else:
                 answer = dict(self.predict(task=task).items())
             return dspy.Prediction(**answer)
         except AdapterParseError as error:
             # The answer is empty, or not what a turn asks for; it may still hold a program.
             return dspy.Prediction(impl=registry.find(self.language).extract(error.lm_response[-MAX_CHARACTERS:]))
+
+    def _by_lines(self, task: Task) -> dict[str, Any]:
+        """An answer made of lines that may follow each other, with what the language's own pass adds to them."""
+        language = registry.find(self.language)
+        with dspy.context(adapter=LineAdapter(language.next_lines, language.as_lines, self.lessons)):
+            answer = dict(self.predict(task=task).items())
+        repaired = language.repaired(task, answer["impl"])
+        return answer if repaired is None else answer | {"impl": repaired}
 
     def _may_run(self, example: SolvedTask) -> bool:
         """Whether an example's code is the package's own or the user's."""

@@ -36,7 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pipeline.verification.isolation import answers, processes
 from pipeline.verification.isolation.confinement import Confinement, Sandbox
@@ -488,12 +488,7 @@ class _Warden:
         self._connection.send_bytes(ANSWER)
         with contextlib.suppress(EOFError, OSError):
             while True:
-                # waits for a message of the parent's; raises `EOFError` if that is gone
-                poll = select.poll()
-                for end in self._parent_ends:
-                    poll.register(end, select.POLLIN)
-                if self._connection.fileno() not in {number for number, _ in poll.poll()}:
-                    raise EOFError
+                self._await_parent()
                 for group, module, reads, lost_at, call in self._connection.recv():
                     _import(module)
                     known = json.dumps(lost_at).encode()
@@ -508,6 +503,14 @@ class _Warden:
         finally:
             os._exit(0)
 
+    def _await_parent(self) -> None:
+        """Waits for a message of the parent's; raises `EOFError` if that is gone."""
+        poll = select.poll()
+        for end in self._parent_ends:
+            poll.register(end, select.POLLIN)
+        if self._connection.fileno() not in {number for number, _ in poll.poll()}:
+            raise EOFError
+
     def _outcome(self, group: str, reads: Sequence[str], lost_at: bytes, call: bytes) -> bytes:
         """What to tell the parent of a call: its answer, or its loss."""
         running = None
@@ -515,15 +518,7 @@ class _Warden:
             running = self._cell(group, reads)
             answer = self._call(running, lost_at, call)
         except _Lost as lost:
-            # what to tell the parent of a loss: how, and what the call noted last
-            at, when, used = read_note(running.note[:]) if running else ("", 0.0, 0.0)
-            spent = processes.processor_time(running.pid) if running else 0.0
-            seconds = spent - used
-            if lost.waited:
-                seconds = (time.monotonic() - when) / self._limits.patience
-            report = {"code": lost.code, "message": str(lost), "waited": lost.waited, "ready": running is not None}
-            spent -= running.began if running else 0.0
-            report = {**report, "at": at, "seconds": seconds if at else 0.0, "spent": max(0.0, spent)}
+            report = self._report(running, lost)
             self._drop(group)
             return LOST + json.dumps(report).encode()
         running.held = running.watched.held()
@@ -629,6 +624,17 @@ class _Warden:
         if overfull(folder, unnamed):
             message = f"wrote more than {LARGEST:,} bytes or {MOST_FILES:,} temporary files and was killed"
             raise _Lost("crashed", message)
+
+    def _report(self, running: _Cell | None, lost: _Lost) -> dict[str, Any]:
+        """What to tell the parent of a loss: how, and what the call noted last."""
+        at, when, used = read_note(running.note[:]) if running else ("", 0.0, 0.0)
+        spent = processes.processor_time(running.pid) if running else 0.0
+        seconds = spent - used
+        if lost.waited:
+            seconds = (time.monotonic() - when) / self._limits.patience
+        report = {"code": lost.code, "message": str(lost), "waited": lost.waited, "ready": running is not None}
+        spent -= running.began if running else 0.0
+        return {**report, "at": at, "seconds": seconds if at else 0.0, "spent": max(0.0, spent)}
 
     def _drop(self, group: str) -> None:
         """Ends a group's cell, and all that it has left."""
