@@ -6,15 +6,14 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Annotated, Any
 
-import yaml
-from pydantic import ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from scipy.special import stdtr, stdtrit  # `scipy.stats` would take most of a second to import
 
 from pipeline.actions import compile_agent, dry_run
@@ -37,7 +36,6 @@ from step_runtime.tasks import yaml_format
 
 # --- the file of a sweep ----------------------------------------------------------------------------------------------
 
-KEYS = ("name", "base", "sweep", "compare", "match_tokens")
 MOST = 10_000
 """Runs of one sweep."""
 
@@ -75,6 +73,24 @@ class Spec:
     combinations: Sequence[Combination]
 
 
+def _a_name(text: str) -> str:
+    if not text.strip() or "'" in text or len(text) > 200:
+        raise ValueError(f"expected a text of up to 200 characters without ', found {text!r}")
+    return text
+
+
+class _File(BaseModel):
+    """The content of the file; values of fields are checked as those of `RunConfig`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, AfterValidator(_a_name)] | None = None
+    base: dict[str, Any] = {}
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]]
+    compare: dict[str, Any] = {}
+    match_tokens: dict[str, Any] = {}
+
+
 def read_spec(path: Path) -> Spec:
     """Reads the file of a sweep.
 
@@ -91,14 +107,53 @@ def read_spec(path: Path) -> Spec:
     Raises:
         UsageError: It cannot be read or is not valid; the message has the line and what was expected.
     """
+
+    def wrong(message: str, *place: str | int) -> UsageError:
+        where = "".join(f"{each}: " for each in place[:2])
+        return UsageError(f"{path}:{yaml_format.line_of(node, place)}: {where}{message}")
+
     try:
-        text = yaml_format.read_text(path)
-        node, content = yaml_format.load(text, str(path))
+        node, content = yaml_format.load(yaml_format.read_text(path), str(path))
     except OSError as error:
         raise UsageError(f"{path}: cannot read the sweep: {error.strerror or error}") from None
     except (ValueError, TaskError) as error:
         raise UsageError(str(error) if isinstance(error, TaskError) else f"{path}: {error}") from None
-    return _Reader(path, node, content).spec()
+    try:
+        file = _File.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise wrong(mistake(first), *first["loc"]) from None
+    for field, values in file.sweep.items():
+        if field in file.base:
+            raise wrong("expected it in `base` or in `sweep`, found in both", "sweep", field)
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                raise wrong(f"expected distinct values, found {value!r:.60} twice", "sweep", field, index)
+    for key, chosen in (("compare", file.compare), ("match_tokens", file.match_tokens)):
+        for field, value in chosen.items():
+            if field == "seed" or value not in file.sweep.get(field, ()):
+                hint = "of a field other than the seed"
+                raise wrong(f"expected one of the values in `sweep` {hint}, found {value!r:.60}", key, field)
+    if (count := prod(map(len, file.sweep.values()))) > MOST:
+        raise wrong(f"expected at most {MOST:,} combinations, found {count:,}", "sweep")
+
+    return Spec(file.name or path.stem, [*_combinations(file, wrong)])
+
+
+def _combinations(file: _File, wrong: Callable[..., UsageError]) -> Iterator[Combination]:
+    for places in itertools.product(*(enumerate(values) for values in file.sweep.values())):
+        values = {field: value for field, (_, value) in zip(file.sweep, places, strict=True)}
+        try:
+            config = RunConfig.model_validate(dict(_settings({**file.base, **values})))
+        except ValidationError as error:
+            found = min(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+            field = str(found["loc"][0]) if found["loc"] else ""
+            if found["type"] == "missing":
+                raise wrong(f"expected a value of {field} in `base` or `sweep`", "base") from None
+            index = next((place for name, (place, _) in zip(file.sweep, places, strict=True) if name == field), None)
+            raise wrong(mistake(found), *(("base", field) if index is None else ("sweep", field, index))) from None
+        related = ({**values, **other} for other in (file.compare, file.match_tokens))
+        yield Combination(values, config, *(None if other == values else other for other in related))
 
 
 def shown(value: Any) -> str:
@@ -116,98 +171,11 @@ def configuration(values: Values) -> str:
     return described({name: value for name, value in values.items() if name != "seed"}) or "all"
 
 
-@dataclass(frozen=True)
-class _Reader:
-    path: Path
-    node: yaml.Node | None
-    content: Any
-
-    def spec(self) -> Spec:
-        content = self._mapping((), self.content)
-        for key in content:
-            if key not in KEYS:
-                raise self._error((key,), f"expected one of {', '.join(KEYS)}, got {key!r}")
-        name = content.get("name", self.path.stem)
-        if not isinstance(name, str) or not name.strip() or "'" in name or len(name) > 200:
-            raise self._error(("name",), f"name: expected a text of up to 200 characters without ', got {name!r}")
-        base = self._mapping(("base",), content.get("base", {}))
-        varied = self._mapping(("sweep",), content.get("sweep"))
-        for field, values in varied.items():
-            self._check_list(field, values, base)
-        chosen = [self._chosen(key, content.get(key, {}), varied) for key in ("compare", "match_tokens")]
-        count = prod(map(len, varied.values()))
-        if count > MOST:
-            raise self._error(("sweep",), f"sweep: expected at most {MOST:,} combinations, got {count:,}")
-        places = itertools.product(*(range(len(values)) for values in varied.values()))
-        each = (dict(zip(varied, place, strict=True)) for place in places)
-        return Spec(name, [self._combination(base, varied, places, chosen) for places in each])
-
-    def _chosen(self, key: str, content: Any, varied: Mapping[str, Sequence[Any]]) -> Values:
-        """The values that choose a configuration."""
-        chosen = self._mapping((key,), content)
-        for field, value in chosen.items():
-            if field not in varied or field == "seed":
-                known = ", ".join(name for name in varied if name != "seed") or "none here"
-                raise self._error(
-                    (key, field), f"{key}: expected fields of `sweep` but the seed ({known}), got {field!r}"
-                )
-            if value not in varied[field]:
-                expected = f"expected one of the values in `sweep`, got {_brief(value)}"
-                raise self._error((key, field), f"{key}: {field}: {expected}")
-        return chosen
-
-    def _combination(
-        self,
-        base: Mapping[str, Any],
-        varied: Mapping[str, Sequence[Any]],
-        places: Mapping[str, int],
-        chosen: Sequence[Values],
-    ) -> Combination:
-        """The combination of values at some places, with those that it is compared with and matched to."""
-        values = {field: varied[field][place] for field, place in places.items()}
-        try:
-            config = RunConfig.model_validate(dict(_settings({**base, **values})))
-        except ValidationError as error:
-            found = min(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
-            field = str(found["loc"][0]) if found["loc"] else ""
-            place: yaml_format.Location = ("sweep", field, places[field]) if field in places else ("base", field)
-            expected = mistake(found)
-            if found["type"] == "missing":
-                place, expected = ("base",), "expected a value in `base` or `sweep`"
-            raise self._error(place, f"{field}: {expected}") from None
-        related = ({**values, **other} for other in chosen)
-        return Combination(values, config, *(None if other == values else other for other in related))
-
-    def _mapping(self, place: yaml_format.Location, value: Any) -> Mapping[str, Any]:
-        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            where = f"{place[0]}: " if place else ""
-            raise self._error(place, f"{where}expected names with values, got {_brief(value)}")
-        return value
-
-    def _check_list(self, field: str, values: Any, base: Mapping[str, Any]) -> None:
-        place = ("sweep", field)
-        if field in base:
-            raise self._error(place, f"{field}: expected it in `base` or in `sweep`, found in both")
-        if not isinstance(values, list) or not values:
-            raise self._error(place, f"{field}: expected a list of values, got {_brief(values)}")
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                raise self._error((*place, index), f"{field}: expected distinct values, got {_brief(value)} twice")
-
-    def _error(self, place: yaml_format.Location, message: str) -> UsageError:
-        return UsageError(f"{self.path}:{yaml_format.line_of(self.node, place)}: {message}")
-
-
 def _settings(values: Values) -> Iterator[tuple[str, Any]]:
     """The values, one in place of a list where the command takes one, too."""
     for name, value in values.items():
         alone = isinstance(value, str) and name in RunConfig.model_fields and Option.of(RunConfig, name).nargs
         yield name, [value] if alone else value
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 # --- the runs ---------------------------------------------------------------------------------------------------------

@@ -44,20 +44,20 @@ def test_one_value_stands_for_a_list_where_a_command_takes_one_too(tmp_path: Pat
 
 
 BAD = {
-    "": "1: expected names with values, got None",
-    "base: {}": "1: sweep: expected names with values, got None",
-    "bases: {}": "1: expected one of name, base, sweep, compare, match_tokens, got 'bases'",
-    "name: [a]\nsweep: {seed: [1]}": "1: name: expected a text",
-    "base:\n  optimiser: none\nsweep: {seed: [1]}": "2: optimiser: unknown key",
-    "base: {optimizer: none}\nsweep:\n  seed: 3": "3: seed: expected a list of values, got 3",
-    "base: {optimizer: none}\nsweep:\n  seed: []": "3: seed: expected a list of values, got []",
-    "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - x": "5: seed: expected a whole number of 0 or more, got 'x'",
-    "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - 1": "5: seed: expected distinct values, got 1 twice",
-    "base:\n  optimizer: none\n  samples: 0\nsweep: {seed: [1]}": "3: samples: expected a whole number of 1 or more",
-    "base:\n  samples: 2\nsweep: {seed: [1]}": "2: optimizer: expected a value in `base` or `sweep`",
-    "base: {optimizer: none, seed: 1}\nsweep: {seed: [1]}": "2: seed: expected it in `base` or in `sweep`",
+    "": "1: expected a mapping, found None",
+    "base: {}": "1: sweep: this key is missing",
+    "bases: {}\nsweep: {seed: [1]}": "1: bases: unknown key",
+    "name: a'b\nsweep: {seed: [1]}": "1: name: expected a text of up to 200 characters without '",
+    "base:\n  optimiser: none\nsweep: {seed: [1]}": "2: base: optimiser: unknown key",
+    "base: {optimizer: none}\nsweep:\n  seed: 3": "3: sweep: seed: expected a list, found 3",
+    "base: {optimizer: none}\nsweep:\n  seed: []": "3: sweep: seed: expected at least 1 elements, found",
+    "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - x": "5: sweep: seed: expected a whole number of 0 or more",
+    "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - 1": "5: sweep: seed: expected distinct values, found 1 twice",
+    "base:\n  optimizer: none\n  samples: 0\nsweep: {seed: [1]}": "3: base: samples: expected a whole number",
+    "base:\n  samples: 2\nsweep: {seed: [1]}": "2: base: expected a value of optimizer in `base` or `sweep`",
+    "base: {optimizer: none, seed: 1}\nsweep: {seed: [1]}": "2: sweep: seed: expected it in `base` or in `sweep`",
     "base: {optimizer: none}\nsweep: {seed: [1]": ":2:18: expected YAML",
-    "base: {optimizer: adaptive}\nsweep: {seed: [1]}\ncompare: {seed: 1}": "3: compare: expected fields of `sweep` but",
+    "base: {optimizer: adaptive}\nsweep: {seed: [1]}\ncompare: {seed: 1}": "3: compare: seed: expected one of",
     "base: {optimizer: adaptive}\nsweep: {samples: [1]}\nmatch_tokens: {samples: 2}": "3: match_tokens: samples: exp",
 }
 
@@ -81,7 +81,7 @@ def test_too_many_combinations_are_refused(tmp_path: Path) -> None:
     (path := tmp_path / "many.yaml").write_text(
         f"base: {{optimizer: none}}\nsweep: {{seed: {numbers}, samples: {numbers[1:]}}}"
     )
-    with pytest.raises(UsageError, match="2: sweep: expected at most 10,000 combinations, got 39,800"):
+    with pytest.raises(UsageError, match="2: sweep: expected at most 10,000 combinations, found 39,800"):
         read_spec(path)
 
 
