@@ -26,7 +26,7 @@ from pipeline.running.plan import Plan
 from pipeline.verification.pool import LocalWorkers
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
-from tests.support.scripted_answers import scripted
+from tests.support.scripted_lm import scripted
 
 TASK = """
 inputs:

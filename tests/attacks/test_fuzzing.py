@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soak import soak
 from tests.pipeline.conftest import empty_store, store_folder, unrendered
 from tests.support.fuzzing import TARGETS, fuzz
-from tests.support.soaking import soak
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -10,7 +10,8 @@ from dspy import lm15
 
 from optimizers import Budget, Domain, MetricError, TokenCount
 from optimizers.attempt import JUDGE, checked_metric, read_verdict, resolved
-from tests.support.scripted_program import ScriptedEngine, answer, by_task, is_right, learn, respond, some
+from tests.support.scripted_lm import respond
+from tests.support.scripted_program import ScriptedEngine, answer, by_task, is_right, learn, some
 
 EXAMPLE, PREDICTION, TRACE = dspy.Example(task="a"), dspy.Prediction(answer="right a"), ["the calls"]
 

@@ -25,7 +25,8 @@ from optimizers.attempt import TaskExample
 from optimizers.demonstrations import DemoFitter, fitting, set_demos
 from optimizers.run import choose_answer
 from optimizers.strategies import DemoSet, Pick
-from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn, respond
+from tests.support.scripted_lm import respond
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn
 
 SHOWN = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)\s*(?=\n\n|\Z)", re.DOTALL)
 

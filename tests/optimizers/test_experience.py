@@ -244,7 +244,7 @@ class Engine:
     def complete(self, request: object) -> object:
         from dspy import lm15
 
-        from tests.support.scripted_program import respond
+        from tests.support.scripted_lm import respond
 
         return respond(request, self.text + "", lm15.Usage(input_tokens=1, output_tokens=1))  # type: ignore[arg-type]
 

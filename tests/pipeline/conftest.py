@@ -12,8 +12,7 @@ from optimizers import Experience
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import RecordedRun, read_runs
 from pipeline.verification.pool import PoolSettings
-from tests.support import doubling_lm
-from tests.support.answering_lm import Engine, shared_tasks, use
+from tests.support.answering_lm import Doubling, Engine, shared_tasks, use
 from tests.support.scripted_runs import learn, tasks
 from tests.support.unrendered import render_nothing
 from tests.support.warm_pools import WarmPools
@@ -135,8 +134,8 @@ def run_read(store_of_run: Recorded) -> RecordedRun:
 
 
 @pytest.fixture
-def doubling(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> doubling_lm.Engine:
+def doubling(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Doubling:
     """The LM of every run in the test, which learns to triple."""
-    engine = doubling_lm.Engine()
+    engine = Doubling()
     use(engine, monkeypatch)
     return engine

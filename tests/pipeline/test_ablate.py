@@ -9,13 +9,29 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipeline.base.errors import Exit
-from tests.support.ablation_runs import options, recorded, run
+from pipeline import ablate as command
+from pipeline.base.errors import Exit, run_command
+from pipeline.record import store
 from tests.support.answering_lm import ANSWER_TOKENS, PROMPT_TOKENS, Engine
 from tests.support.csv_files import rows
+
+
+def run(*argv: str) -> int:
+    return run_command(command.NAME, command.main, argv)
+
+
+def options(folder: Path, page: Path) -> list[str]:
+    return ["--tasks", str(folder), "--lm", "scripted", "--samples", "4", "--threads", "2", "-o", str(page)]
+
+
+def recorded() -> list[Any]:
+    client, experiment = store.open_store()
+    runs = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
+    return [run for run in runs if run.data.params.get("sweep", "").startswith("ablation ")]
 
 
 def test_an_interrupted_ablation_is_resumed_to_one_page(

@@ -28,24 +28,24 @@ from step_runtime.verification.loading import load_task
 from tests.pipeline.splitting.layers import GATE, NORM, PRODUCT
 from tests.pipeline.splitting.layers import TEXT as LAYER
 from tests.support import answering_lm as answering
-from tests.support.doubling_lm import Engine, run
+from tests.support.answering_lm import Doubling, run
 from tests.support.forked import Forked
-from tests.support.scripted_program import respond
+from tests.support.scripted_lm import respond
 from tests.support.scripted_runs import RIGHT, TASK
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Doubling:
     """The LM of every run in the test."""
-    engine = Engine()
+    engine = Doubling()
     answering.use(engine, monkeypatch)
     return engine
 
 
 def test_json_is_one_object_with_the_figures_and_its_program_answers(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The program carries the demonstrations that let the LM triple; artifacts have it, and readable solutions."""
     assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
@@ -69,7 +69,7 @@ def test_json_is_one_object_with_the_figures_and_its_program_answers(
 
 
 def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The data are from 0 to 1, so that a function without the sign passes; the run says so."""
     folder = answering.write_tasks(tmp_path / "mine")
@@ -92,7 +92,7 @@ def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
     assert recorded["quadrants"] == result["held_out"]["quadrants"]
 
 
-class SolvesParts(Engine):
+class SolvesParts(Doubling):
     """Solves the sub-tasks of the small layer, each once it was shown a solved one but the first, and not the layer."""
 
     programs: Mapping[str, str] = {"n": NORM, "gate": GATE, "y": PRODUCT}
@@ -106,7 +106,7 @@ class SolvesParts(Engine):
 
 
 def test_with_split_a_layer_is_solved_by_its_subtasks_and_the_record_says_when(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The origin of the layer's program is on record; a run that was cut short goes on with the same sub-tasks."""
     answering.use(SolvesParts(), monkeypatch)
@@ -148,7 +148,7 @@ def test_with_split_the_embedded_lm_solves_attention_by_its_subtasks(
 
 
 def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Options, tasks and their digest, versions, and the command itself."""
     assert run("none", "--tasks", str(folder / "double.yaml"), "--json", "--seed", "7") == 0
@@ -165,7 +165,7 @@ def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
 
 
 def test_the_summary_shows_tasks_program_and_the_command_for_the_ui(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On stdout; the table of iterations is on stderr."""
     program = tmp_path / "out.json"
@@ -183,7 +183,7 @@ def test_the_summary_shows_tasks_program_and_the_command_for_the_ui(
 
 
 def test_an_lm_that_never_answers_is_exit_code_3(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line, nothing on stdout."""
     engine.fail_from = 1
@@ -195,7 +195,7 @@ def test_an_lm_that_never_answers_is_exit_code_3(
 
 
 def test_bad_usage_and_bad_files_are_reported_in_one_line(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and the LM is not asked."""
     broken = tmp_path / "broken.yaml"
@@ -255,7 +255,7 @@ def test_ctrl_c_ends_a_real_run_cleanly(store_folder: Path) -> None:
 
 
 def test_with_an_objective_the_record_has_the_cost_of_the_best_answers(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    engine: Doubling, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Solved tasks are sampled until the budget, and the share of tasks within the bound is a metric."""
     options = ("--temperatures", "0.7", "--objective", "traffic", "--max-iterations", "2")
@@ -293,7 +293,7 @@ DEAR = CHEAP.replace("(E0)", "(E0)\nE7, E8 = step.Copy().apply(E2)").replace("((
 DEAR = DEAR.replace("Repeat(n=M).apply(E3)", "RepeatRef().apply((E3, E8))")
 
 
-class Imitator(Engine):
+class Imitator(Doubling):
     """Writes cheap programs where it is shown a dearer one beside one; alone, one of them for one task."""
 
     def complete(self, request: lm15.Request) -> lm15.Response:

@@ -22,7 +22,7 @@ from pipeline.base.errors import UsageError, run_command
 from pipeline.record.recorder import recorded
 from pipeline.reporting.runs import read_runs
 from tests.pipeline.conftest import Recorded
-from tests.support import doubling_lm
+from tests.support.answering_lm import Doubling, run
 from tests.support.scripted_runs import learn, tasks
 
 NAMES = ("easy/0", "hard/0", "no/0")
@@ -113,30 +113,30 @@ def test_bad_usage_is_reported_in_one_line(
 
 
 @pytest.mark.usefixtures("unrendered")
-def test_runs_are_exported_as_chats_and_as_a_bundle(doubling: doubling_lm.Engine, folder: Path, tmp_path: Path) -> None:
+def test_runs_are_exported_as_chats_and_as_a_bundle(doubling: Doubling, folder: Path, tmp_path: Path) -> None:
     """Each right program once, repairs with their verdicts, tasks of a group in one split; the archive has it all."""
-    assert doubling_lm.run("adaptive", "--tasks", str(folder)) == 0
+    assert run("adaptive", "--tasks", str(folder)) == 0
     out = tmp_path / "out"
     assert run_command(report.NAME, report.main, ["--export", "sft", "preferences", "bundle", "-o", str(out)]) == 0
     chats, repairs = (
         [json.loads(line) for line in (out / f"{kind}.jsonl").read_text().splitlines()]
         for kind in ("sft", "preferences")
     )
-    (run,) = read_runs([])
-    assert {line["task"] for line in chats} == {"double", "triple"} == {*run.programs}
+    (exported,) = read_runs([])
+    assert {line["task"] for line in chats} == {"double", "triple"} == {*exported.programs}
     for line in chats:
         assert [message["role"] for message in line["messages"]] == ["system", "user", "assistant"]
-        task = run.tasks[line["task"]]
+        task = exported.tasks[line["task"]]
         assert yaml.safe_load(task.statement)["outputs"][0]["name"] in line["messages"][1]["content"]
         assert line["task_digest"] == hashlib.sha256(task.statement.encode()).hexdigest()[:16]
     assert {line["task"] for line in repairs} == {"triple"}
     assert len({line["split"] for line in (*chats, *repairs)}) == 1, "of one group"
     (first, *_) = repairs
     assert "value" in first["verdict"] and first["chosen"] != first["rejected"]
-    assert run.programs["triple"].strip() in first["chosen"][0]["content"]
+    assert exported.programs["triple"].strip() in first["chosen"][0]["content"]
     with zipfile.ZipFile(out / "bundle.zip") as archive:
         names = set(archive.namelist())
-        described = json.loads(archive.read(f"runs/{run.run_id}/run.json"))
+        described = json.loads(archive.read(f"runs/{exported.run_id}/run.json"))
     assert described["params"]["task_set_digest"] and described["command"].startswith("python -m pipeline.compile")
-    assert {"CITATION.txt", "report/index.html", f"runs/{run.run_id}/request.json"} <= names
+    assert {"CITATION.txt", "report/index.html", f"runs/{exported.run_id}/request.json"} <= names
     assert any(name.endswith("attempts.jsonl.gz") for name in names)

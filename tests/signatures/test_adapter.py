@@ -15,7 +15,8 @@ from signatures.adapter import Guard, Propose, Refine, render_task
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 from tests.support.samples import general
-from tests.support.scripted_answers import RIGHT, scripted, task
+from tests.support.scripted_answers import RIGHT, task
+from tests.support.scripted_lm import scripted
 
 ADAPTER = YAMLAdapter()
 

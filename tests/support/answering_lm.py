@@ -6,13 +6,16 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
-from tests.support.scripted_program import respond
+from pipeline import compile as command
+from pipeline.base.errors import run_command
+from tests.support.scripted_lm import respond
 from tests.support.scripted_runs import RIGHT, TASK
 
 PROMPT_TOKENS, COMPLETION_TOKENS, ANSWER_TOKENS = 4000, 20, 4020
@@ -46,20 +49,19 @@ class Engine:
         return respond(request, text, USAGE)
 
 
-class Scripted:
-    """Answers with a program that a function of the request and of the messages shown before it gives."""
+class Doubling(Engine):
+    """Doubles alone, triples once it has seen a demonstration and never before, and can't halve."""
 
-    def __init__(self, program: Callable[[str, Sequence[str]], str]) -> None:
-        self.requests: list[str] = []
-        self._program = program
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        *shown, asked = [message.text or "" for message in request.messages]
-        self.requests.append("\n".join([str(request.system), *shown, asked]))
-        return respond(request, f"[[ ## impl ## ]]\n```\n{self._program(asked, shown)}\n```\n", USAGE)
+    def solves(self, task: str, shown: bool, turn: int) -> bool:
+        return "'] * 2" in task or ("'] * 3" in task and shown)
 
 
-def use(engine: Engine | Scripted, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:
+def run(*argv: str) -> int:
+    """`pipeline.compile` with an optimizer, two samples and two threads."""
+    return run_command(command.NAME, command.main, ["--optimizer", *argv, "--samples", "2", "--threads", "2"])
+
+
+def use(engine: Any, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:
     """The LM of every command from here on."""
     lm = dspy.LM("scripted", engine=engine, cache=False, num_retries=0)
     monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda model, api_base=None, **_: lm)

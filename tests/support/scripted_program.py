@@ -10,6 +10,7 @@ import dspy
 from dspy import lm15
 
 from optimizers import AdaptiveFewShot, BaseObserver, Domain, IterationResult, IterationStarted
+from tests.support.scripted_lm import respond
 
 # Of a task, the tasks shown as demonstrations, and how often this was asked before: how many of the n samples
 # at each temperature are right.
@@ -22,12 +23,6 @@ FIELD = re.compile(r"\[\[ ## task ## \]\]\n(.*?)\s*(?:\n\n|\Z)", re.DOTALL)
 def answer(text: str) -> str:
     """A completion that the chat adapter parses into the field `answer`."""
     return f"[[ ## answer ## ]]\n{text}\n\n[[ ## completed ## ]]"
-
-
-def respond(request: lm15.Request, text: str, usage: lm15.Usage) -> lm15.Response:
-    """What an engine returns."""
-    message = lm15.Message.assistant(text)
-    return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
 
 
 class ScriptedEngine:

@@ -10,7 +10,7 @@ from dspy import lm15
 from optimizers import AdaptiveFewShot, Attempt, Budget, Domain, Experience, Observer
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
-from tests.support.scripted_program import respond
+from tests.support.scripted_lm import respond
 
 TASK = """
 inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]

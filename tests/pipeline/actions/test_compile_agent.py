@@ -9,14 +9,14 @@ from mlflow import MlflowClient
 from optimizers import Entry, Experience, TokenCount
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
-from tests.support.doubling_lm import Engine, run
+from tests.support.answering_lm import Doubling, run
 from tests.support.scripted_runs import RIGHT
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
 
 def test_what_an_earlier_run_solved_counts_as_solved(
-    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Doubling, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In pass@k too, where nothing is left to ask."""
     asked = ("adaptive", "--tasks", str(folder / "double.yaml"), "--json")
@@ -29,7 +29,7 @@ def test_what_an_earlier_run_solved_counts_as_solved(
 
 
 def test_what_an_experience_calls_solved_counts_once_it_is_verified(
-    doubling: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Doubling, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A well-typed wrong program solves nothing, is written nowhere, and is named in the summary with the reason."""
     asked = ("adaptive", "--temperatures", "0.7", "--tasks", str(folder / "halve.yaml"))

@@ -36,17 +36,8 @@ from step_runtime.base.errors import STAGES, TaskError
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import SolvedTask, Task
 from tests.support.paths import PROJECT
-from tests.support.scripted_answers import (
-    BROKEN,
-    ILL_TYPED,
-    REUSING,
-    RIGHT,
-    WRONG,
-    Engine,
-    asks_guardian,
-    scripted,
-    task,
-)
+from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, WRONG, asks_guardian, task
+from tests.support.scripted_lm import Engine, scripted
 from tests.support.scripted_runs import tasks
 
 

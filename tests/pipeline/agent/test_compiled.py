@@ -21,7 +21,8 @@ from pipeline.base.errors import UsageError
 from pipeline.base.settings import GuardianMode
 from pipeline.record.models import load_program
 from signatures import digest
-from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, asks_guardian, scripted, task
+from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, asks_guardian, task
+from tests.support.scripted_lm import scripted
 
 PROMPT = "desc: |\n  Propose.\n\nsyntax: |\n  Well."
 Change = Callable[[dict[str, Any]], None]

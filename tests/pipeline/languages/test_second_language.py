@@ -2,40 +2,43 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dspy import lm15
 
 from pipeline import compile as compile_command
 from pipeline import evaluate, generate, report, verify
 from pipeline.base.errors import run_command
 from pipeline.languages import registry
 from pipeline.reporting.runs import read_runs
-from tests.support.answering_lm import Scripted, use
+from tests.support.answering_lm import USAGE, use
 from tests.support.languages import declare, install_counter
 from tests.support.paths import PROJECT
+from tests.support.scripted_lm import Engine
 
 OPTIONS = ["--language", "counter", "--samples", "2", "--temperatures", "0.7", "--threads", "1"]
 
 
-def counting(task: str, shown: Sequence[str]) -> str:
+def counting(request: lm15.Request) -> str:
     """Counts to two at once, and to minus one where the request shows a solved task; never to nine."""
-    return "up\nup" if "want: 2" in task else "down" if "want: -1" in task and shown else "up"
+    *shown, asked = [message.text or "" for message in request.messages]
+    program = "up\nup" if "want: 2" in asked else "down" if "want: -1" in asked and shown else "up"
+    return f"[[ ## impl ## ]]\n```\n{program}\n```\n"
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Scripted:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
     data = install_counter(tmp_path, monkeypatch)
     (data / "tasks/nine.yaml").write_text("goal: count to nine\nwant: 9\n")
-    engine = Scripted(counting)
+    engine = Engine(counting, USAGE)
     use(engine, monkeypatch)
     return engine
 
 
 def test_it_learns_is_recorded_resumed_and_measured(
-    engine: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
 ) -> None:
     """The second task is solved by showing the first; the program and the record name the language."""
     program = str(tmp_path / "program.json")
@@ -43,9 +46,9 @@ def test_it_learns_is_recorded_resumed_and_measured(
     assert run_command(compile_command.NAME, compile_command.main, argv) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (set(found["solved"]), found["unsolved"]) == ({"two", "deep/minus"}, ["nine"])
-    assert all("Write the words up and down" in request for request in engine.requests)
-    assert any("goal: count to two" in request and "up\nup" in request for request in engine.requests)
-    assert not any("down\n  down" in request for request in engine.requests)  # no author's solution is shown
+    assert all("Write the words up and down" in request for request in engine.texts)
+    assert any("goal: count to two" in request and "up\nup" in request for request in engine.texts)
+    assert not any("down\n  down" in request for request in engine.texts)  # no author's solution is shown
     saved = json.loads(Path(program).read_text())
     assert (saved["language"], saved["language_version"], saved["guardian"]) == ("counter", "1", "none")
 
@@ -78,7 +81,7 @@ def test_it_learns_is_recorded_resumed_and_measured(
     ],
 )
 def test_what_it_does_not_offer_ends_the_command(
-    options: list[str], engine: Scripted, capsys: pytest.CaptureFixture[str]
+    options: list[str], engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With exit code 2 and the name of the option, before any request."""
     argv = ["--optimizer", "adaptive", *OPTIONS, *options]
@@ -89,7 +92,7 @@ def test_what_it_does_not_offer_ends_the_command(
 
 
 def test_it_generates_verified_programs_and_reports_the_run(
-    engine: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
 ) -> None:
     """Task files with their programs, and the program alone under the language's name; the report reads the run."""
     folder = tmp_path / "solved"
@@ -118,7 +121,7 @@ def test_it_generates_verified_programs_and_reports_the_run(
     ],
 )
 def test_what_step_alone_has_ends_the_command(
-    command: Any, options: list[str], engine: Scripted, capsys: pytest.CaptureFixture[str]
+    command: Any, options: list[str], engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before any import that takes seconds, with exit code 2, the command or its option, and the language."""
     argv = ["deep/minus", "--language", "counter", *options]

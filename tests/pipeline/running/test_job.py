@@ -32,7 +32,7 @@ from pipeline.verification.task_files import load_tasks
 from step_runtime.verification.verify import verify
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import shared_tasks
-from tests.support.scripted_program import respond
+from tests.support.scripted_lm import respond
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [

@@ -8,14 +8,14 @@ import pytest
 
 from optimizers.strategies import hardest_first
 from pipeline.record.request import parse_experience
-from tests.support.doubling_lm import Engine, run
+from tests.support.answering_lm import Doubling, run
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 TEACHER = ("--teacher", "search", "--teacher-minutes", "0.5")
 
 
 def test_the_lm_learns_from_what_its_teacher_solves(
-    doubling: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Doubling, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is not asked for the teacher's task, which counts nowhere; shown its program, it solves another one."""
     double, triple = ("--json", "--tasks", str(folder / "double.yaml")), ("--tasks", str(folder / "triple.yaml"))
@@ -30,7 +30,7 @@ def test_the_lm_learns_from_what_its_teacher_solves(
 
 
 def test_what_a_teacher_solved_is_shown_as_the_hardest(
-    doubling: Engine, folder: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
+    doubling: Doubling, folder: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The record says who solved it, for the tables as for runs that continue it; its success rate is 0."""
     assert run("adaptive", "--tasks", str(folder), *TEACHER, "--max-iterations", "1") == 1
