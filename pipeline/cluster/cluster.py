@@ -17,11 +17,10 @@ import threading
 import time
 import uuid
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -57,37 +56,19 @@ Call = tuple[str, bytes]
 """The group that a call belongs to, and the pickled call."""
 
 
-@dataclass(frozen=True)
-class Software:
-    """The versions of one process; `code` is a digest of the sources of `PACKAGES`."""
-
-    code: str
-    python: str
-    torch: str
-    numpy: str
+Software = dict[str, str]
+"""The versions of one process; `code` is a digest of the sources of `PACKAGES`."""
 
 
 @functools.cache
 def installed() -> Software:
     """The versions of this process, found without importing PyTorch."""
-    return Software(_digest(Path(__file__).parents[2]), platform.python_version(), _version("torch"), _version("numpy"))
-
-
-def _digest(root: Path) -> str:
-    """A digest of all source files of the packages below a folder."""
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            data = path.read_bytes()
-            digest.update(f"{path.relative_to(root).as_posix()}\n{len(data)}\n".encode() + data)
-    return digest.hexdigest()[:12]
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "none"
+    digest, root = hashlib.sha256(), Path(__file__).parents[2]
+    for path in (path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\n{len(data)}\n".encode() + data)
+    versions = {package: metadata.version(package) for package in ("torch", "numpy")}
+    return {"code": digest.hexdigest()[:12], "python": platform.python_version(), **versions}
 
 
 def unusable(client: Software, node: Software | None = None) -> str:
@@ -95,8 +76,8 @@ def unusable(client: Software, node: Software | None = None) -> str:
     if node is None and multiprocessing.current_process().daemon:
         remedy = "start it with `dask worker --no-nanny`, or set DASK_DISTRIBUTED__WORKER__DAEMON=False"
         return f"its nanny allows no worker processes; {remedy}"
-    here, there = asdict(client), asdict(node or installed())
-    found = ", ".join(f"{name} {here[name]} here, {there[name]} there" for name in here if here[name] != there[name])
+    there = node or installed()
+    found = ", ".join(f"{name} {own} here, {there[name]} there" for name, own in client.items() if own != there[name])
     return f"its versions differ: {found}; install the same versions on every node" if found else ""
 
 
@@ -237,8 +218,6 @@ BATCH_SECONDS, MOST = 0.05, 32
 """Work in a batch of calls, and the most calls."""
 LINGER = 0.005
 """Seconds that a call waits for others to be sent with it."""
-AHEAD = 64
-"""Calls that `map` has under way for each worker."""
 RETRIES = 2
 """How often Dask repeats a batch that could not be run, such as one on a node whose workers can't start."""
 
@@ -288,23 +267,6 @@ class ClusterPool(KillableExecutor):
             loop = self._cluster.client.loop
             loop.add_callback(loop.call_later, LINGER, self._send)
         return future
-
-    def map(
-        self, fn: Callable[..., Any], /, *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
-    ) -> Iterator[Any]:
-        """As `Executor.map`, but reads the arguments as results are taken: no more futures than can be running."""
-        del chunksize  # calls are sent in batches anyway
-        futures: deque[Future[Any]] = deque()
-        try:
-            for args in zip(*iterables, strict=False):
-                futures.append(self.submit(fn, *args))
-                if len(futures) >= AHEAD * self._cluster.count:
-                    yield futures.popleft().result(timeout)
-            while futures:
-                yield futures.popleft().result(timeout)
-        finally:
-            for future in futures:
-                future.cancel()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Waits for all calls, unless they are to be cancelled, and ends the workers; idempotent."""

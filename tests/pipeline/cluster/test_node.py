@@ -1,7 +1,6 @@
 """A node: its versions, and workers that end with a client that is gone."""
 
 import platform
-from dataclasses import replace
 
 import pytest
 import torch
@@ -31,8 +30,9 @@ def test_a_client_that_is_gone_leaves_no_workers(monkeypatch: pytest.MonkeyPatch
 def test_a_difference_is_named_with_both_versions() -> None:
     """All that differ, and no other; PyTorch need not be imported for it."""
     here = installed()
-    assert here.torch.partition("+")[0] == torch.__version__.partition("+")[0]
-    assert here.python == platform.python_version()
+    assert here["torch"].partition("+")[0] == torch.__version__.partition("+")[0]
+    assert here["python"] == platform.python_version()
     assert unusable(here) == unusable(here, here) == ""
-    there = replace(here, torch="1.0", code="0" * 12)
-    assert f"code {here.code} here, {'0' * 12} there, torch {here.torch} here, 1.0 there;" in unusable(here, there)
+    there = {**here, "torch": "1.0", "code": "0" * 12}
+    found = unusable(here, there)
+    assert f"code {here['code']} here, {'0' * 12} there, torch {here['torch']} here, 1.0 there;" in found
