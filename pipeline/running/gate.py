@@ -113,14 +113,14 @@ def _with_task(entry: Entry, own: Task | None) -> Entry:
     return replace(entry, inputs={"task": task}, outputs={"impl": program}, calls={}, held_out=None)
 
 
-def learned_agent(source: str, tell: Callable[[str], None], workers: Workers | None = None) -> Agent:
+def learned_agent(source: str, tell: Callable[[str], None]) -> Agent:
     """The agent of a compiled program, named by its file or its address; `tell` gets the refusals.
 
     Raises:
         UsageError: It is not a compiled program.
     """
     agent = make_agent(fetch_program(source), source)
-    Gate(workers or LocalWorkers(), tell).agent(agent, source)
+    Gate(LocalWorkers(), tell).agent(agent, source)
     return agent
 
 
