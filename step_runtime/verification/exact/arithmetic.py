@@ -53,8 +53,10 @@ def settled(found: Value, *operands: Value) -> Value:
     found = found.holding(*operands)
     smooth = found.smooth and all(one.smooth for one in operands)
     partial = found.partial or any(one.partial for one in operands)
+    lower = None if found.lower is None else found.lower.expand_as(found.known)
+    found = found.but(lower=lower, smooth=smooth, partial=partial)
     if found.varies and any(one.varies for one in operands):
-        return found.but(lower=_expanded(found), smooth=smooth, partial=partial)
+        return found
     known = torch.ones_like(found.open)
     given = torch.zeros_like(known)
     for operand in operands:
@@ -63,14 +65,10 @@ def settled(found: Value, *operands: Value) -> Value:
         raise Unknown("what is no number whatever the data are")
     if bool((found.infinite & ~given).any()):
         raise Unknown("a constant beyond the range of float64")
-    data = found.data
-    if bool(found.infinite.any()):
-        data = torch.where(found.infinite, constants(torch.where(found.infinite, found.known, 0.0)[0]), data)
-    return found.but(data=data, lower=_expanded(found), smooth=smooth, partial=partial)
-
-
-def _expanded(found: Value) -> Tensor | None:
-    return None if found.lower is None else found.lower.expand_as(found.known)
+    if not bool(found.infinite.any()):
+        return found
+    endless = constants(torch.where(found.infinite, found.known, 0.0)[0])
+    return found.but(data=torch.where(found.infinite, endless, found.data))
 
 
 def no_infinite(what: str, *values: Value) -> None:
@@ -165,7 +163,7 @@ def logarithmic(found: Value, exponentials: Tensor, some: Tensor, size: Size, *,
     exponentials, data = broadcast(exponentials, found.data)
     one = some & (level(exponentials) == 1).all(0, keepdim=True)
     zero = some & (level(exponentials) == 0).all(0, keepdim=True)
-    own = data if summed and not draw().gathers else symbols("log", fingerprint(exponentials))
+    own = data if summed and draw().laws == "linear" else symbols("log", fingerprint(exponentials))
     own = torch.where(one, 0, own)
     own = torch.where(zero, constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
     known = torch.where(one, 0.0, torch.where(zero, -torch.inf, found.known))
@@ -223,7 +221,7 @@ def multiply(one: Value, other: Value) -> Value:
         data,
         known,
         sign=torch.where(equal, torch.maximum(sign, torch.ones_like(sign)), sign),
-        range=_multiplied(one.bounds, other.bounds),
+        range=product_range(one.bounds, other.bounds),
         partial=any(bool((own.low & (scale.signs < 2)).any()) for own, scale in ((one, other), (other, one))),
         lower=flags(one.lower, other.lower),
         smooth=True,
@@ -237,8 +235,9 @@ def multiply(one: Value, other: Value) -> Value:
     return found
 
 
-def _multiplied(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
-    ends = [] if one is None or other is None else [first * second for first in one for second in other]
+def product_range(one: tuple[int, int] | None, other: tuple[int, int] | None, count: int = 1) -> tuple[int, int] | None:
+    """What sums of so many products lie between."""
+    ends = [] if one is None or other is None else [count * first * second for first in one for second in other]
     return (min(ends), max(ends)) if ends else None
 
 
@@ -248,7 +247,7 @@ def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Ten
     equal = both & same(one.data, other.data)
     squares = torch.where(both, times(torch.where(both, first, 0), torch.where(both, second, 0)), NONE)
     data, size = found.data, found.size
-    if draw().gathers:
+    if draw().laws != "linear":
         data = torch.where(both, symbols("root", fingerprint(squares)), data)
         size = SYMBOL if bool((both & ~equal).all()) else size
     data = torch.where(equal, first, data)
@@ -274,7 +273,7 @@ def reciprocal(value: Value) -> Value:
     sign = (2 * value.signs.sign()).to(torch.int8)
     size = value.size.inverse(value.known.numel())
     found = settled(Value(data, 1 / value.known, sign=sign, partial=partial, smooth=True, size=size), value)
-    if value.roots is not None and draw().gathers:
+    if value.roots is not None and draw().laws != "linear":
         some = value.roots[:1] != NONE
         roots = torch.where(some, residues.inverse(torch.where(some, value.roots, 1)), NONE)
         data = torch.where(some, symbols("root", fingerprint(roots)), found.data)

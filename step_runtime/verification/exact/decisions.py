@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
 from step_runtime.verification.exact import facts
-from step_runtime.verification.exact.residues import Word, fingerprint, inverse, times
+from step_runtime.verification.exact.residues import Word, fingerprint, inverse, times, within
 from step_runtime.verification.exact.value import WORDS, Unknown, opposite
 
 Key = Hashable
@@ -148,14 +148,9 @@ class Decisions:
 _CURRENT: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
 
 
-@contextmanager
-def deciding(decisions: Decisions) -> Iterator[None]:
+def deciding(decisions: Decisions) -> AbstractContextManager[None]:
     """Within the context, what is decided by data is decided by these."""
-    token = _CURRENT.set(decisions)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return within(_CURRENT, decisions)
 
 
 def current() -> Decisions | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from step_runtime.verification.exact.residues import WORLDS, Word, draw, fingerprint, level
+from step_runtime.verification.exact.residues import WORLDS, Word, draw, fingerprint, level, within
 
 NOT_0, ABOVE_0, AT_LEAST_0, POWER, FINITE = 1, 2, 3, 4, 5
 """The conditions under which results are defined."""
@@ -130,11 +130,6 @@ def undischarged(one: Known, other: Known) -> int:
     return sum(not follows(kind, own) for kind, *own in missing)
 
 
-@contextmanager
-def keeping(known: Known) -> Iterator[None]:
+def keeping(known: Known) -> AbstractContextManager[None]:
     """Within the context, what is found out is kept there."""
-    token = _KNOWN.set(known)
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
+    return within(_KNOWN, known)

@@ -9,9 +9,7 @@ from contextlib import suppress
 
 import torch
 
-from step_runtime.base.shapes import torch_shape
-from step_runtime.base.types import Element, Multihot, StreamType, components_of
-from step_runtime.execution.invocation import element_layout
+from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.execution.number_formats import element_type
 from step_runtime.tasks.generators import whole_range
 from step_runtime.tasks.task import TensorSpec
@@ -24,15 +22,15 @@ from step_runtime.verification.instance import TaskInstance
 
 def given(instance: TaskInstance) -> Mapping[str, tuple[Value, ...]]:
     """Each tensor of the task, by its name: a value for each component, of torch shape."""
-    return {spec.name: _components(spec, stream, instance) for _, spec, stream in instance.task.tensors()}
-
-
-def _components(spec: TensorSpec, stream: StreamType, instance: TaskInstance) -> tuple[Value, ...]:
-    outer = torch_shape(stream.shape, instance.sizes)
-    return tuple(
-        _component(spec, element, (*outer, *element_layout(element, instance.sizes)), number, instance)
-        for number, element in enumerate(components_of(stream.dtype))
-    )
+    return {
+        spec.name: tuple(
+            _component(spec, element, tuple(part.shape), number, instance)
+            for number, (element, part) in enumerate(
+                zip(components_of(stream.dtype), instance.sampled(0)[spec.name], strict=True)
+            )
+        )
+        for _, spec, stream in instance.task.tensors()
+    }
 
 
 def _component(

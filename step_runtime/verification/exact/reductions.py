@@ -83,16 +83,12 @@ def matrix_product(one: Value, other: Value) -> Value:
     above = torch.matmul((signs[0] <= 0).double(), torch.ones_like(signs[1])) == 0
     above = above & (torch.matmul(torch.ones_like(signs[0]), (signs[1] <= 0).double()) == 0)
     both = torch.matmul((signs[0] == 2).double(), (signs[1] == 2).double()) > 0
-    ranges = None
-    if (first := one.bounds) is not None and (second := other.bounds) is not None:
-        ends = [one.shape[-1] * low * high for low in first for high in second]
-        ranges = min(0, *ends), max(0, *ends)
     found = Value(
         residues.product(one.data, other.data),
         torch.matmul(one.known, other.known),
         sign=torch.where(above, torch.where(both, 2, 1), 0).to(torch.int8),
         partial=one.partial or other.partial,
-        range=ranges,
+        range=arithmetic.product_range(one.bounds, other.bounds, one.shape[-1]),
         smooth=one.smooth and other.smooth,
         size=one.size.times(other.size).summed(one.shape[-1]),
         masks=flags(union(one.masks, [-1], keep=True), union(other.masks, [-2], keep=True)),

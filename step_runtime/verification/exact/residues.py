@@ -13,11 +13,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ Laws = Literal["gathered", "linear", "masked"]
 minus infinity, or what stands for it, its exponential is a symbol, which stands for one that goes to 0.
 """
 Word = tuple[int, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,6 @@ class Draw:
             found = torch.cat((found, times(found, squares[:, :, bit : bit + 1])), 2)
         return found
 
-    @property
-    def gathers(self) -> bool:
-        """Whether sums of logarithms and products of roots are gathered."""
-        return self.laws in ("gathered", "masked")
-
     def seed(self, text: str) -> int:
         """Random bits for a text."""
         return int.from_bytes(hashlib.sha256(self.digest + text.encode()).digest()[:8], "big", signed=True)
@@ -101,13 +97,18 @@ _DRAW: ContextVar[Draw] = ContextVar("draw")
 
 
 @contextmanager
-def drawing(draw: Draw) -> Iterator[None]:
-    """Within the context, residues are those of this draw."""
-    token = _DRAW.set(draw)
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Within the context, the variable has this value."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _DRAW.reset(token)
+        variable.reset(token)
+
+
+def drawing(draw: Draw) -> AbstractContextManager[None]:
+    """Within the context, residues are those of this draw."""
+    return within(_DRAW, draw)
 
 
 def draw() -> Draw:
