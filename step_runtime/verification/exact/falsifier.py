@@ -54,18 +54,13 @@ def _rows(like: Tensor, generator: Generator) -> Tensor:
     return rows.double().expand(like.shape)
 
 
-def _powers(like: Tensor, generator: Generator) -> Tensor:
-    exponents = torch.randint(-24, 25, like.shape, generator=generator).double()
-    return _chosen(1.0, -1.0)(like, generator) * 2.0**exponents
-
-
 _TIES = _chosen(-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 _KINDS: Mapping[str, Kind] = {
     "of any sign": _normal,
     "positive": lambda like, generator: _normal(like, generator).abs() + 0.1,
     "of few values, with ties": _TIES,
     "with rows of one value": _rows,
-    "of powers of 2": _powers,
+    "of powers of 2": _chosen(*(sign * 2.0**exponent for exponent in range(-24, 25) for sign in (1, -1))),
     "huge and tiny": lambda like, generator: (
         _normal(like, generator) * _chosen(1e-12, 1e-6, 1e6, 1e12)(like, generator)
     ),

@@ -105,7 +105,7 @@ class Operators:
         if entry is None or getattr(target, "namespace", "aten") != "aten":
             raise Unknown(f"the operator {name}")
         types = f"{widest(values)}>{kind(result.dtypes[0])}"
-        if overload(target) not in entry.overloads.split() or types not in entry.types.split():
+        if target._overloadname not in entry.overloads.split() or types not in entry.types.split():
             raise Unknown(f"the operator {target} for such types")
         floats = [value.dtype.itemsize for value in values if value.dtype.is_floating_point]
         if kind(dtype := result.dtypes[0]) == "f" and name != "to" and max(floats, default=0) > dtype.itemsize < 4:
@@ -146,14 +146,9 @@ def name_of(target: Any) -> str:
     return "to" if name == "_to_copy" else name.removesuffix("_copy")
 
 
-def overload(target: Any) -> str:
-    """The name of an overload."""
-    return str(getattr(target, "_overloadname", "default"))
-
-
 def mapped(operand: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     """An operand of an operator with what is of a kind in it changed."""
-    if isinstance(operand, Mapping):
+    if isinstance(operand, dict):
         return {name: mapped(one, kind, change) for name, one in operand.items()}
     if isinstance(operand, list | tuple):
         return [mapped(one, kind, change) for one in operand]

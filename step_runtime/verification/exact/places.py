@@ -142,7 +142,8 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
     if size == 1:
         return value.plain(), Value(torch.zeros_like(value.data), torch.zeros_like(value.known), size=Size())
     rows = value.parts(lambda part: part.movedim(dim + 2, -1))
-    if name in UNSTABLE and (decisions := current()) is not None:
+    # Ranks of equal numbers that torch leaves open: rows are ranked whose numbers are distinct.
+    if name in ("place", "sorted place") and (decisions := current()) is not None:
         decisions.wanted = True
         if decisions.ranks and (found := _decided(rows, count, largest=largest)) is not None:
             return tuple(one.parts(lambda part: part.movedim(-1, dim + 2)) for one in found)  # type: ignore[return-value]
@@ -159,10 +160,6 @@ def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> t
         turn = arithmetic.negative if not largest else Value.plain
         values[0] = turn(order.largest_along(turn(value), dim)).plain()
     return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
-
-
-UNSTABLE = ("place", "sorted place")
-"""Ranks of equal numbers that torch leaves open: rows are ranked whose numbers are distinct."""
 
 
 def _decided(rows: Value, count: int, *, largest: bool) -> tuple[Value, Value] | None:

@@ -53,7 +53,6 @@ _LAWS: Mapping[Laws, str] = {
     "linear": "sums of logarithms stay sums",
     "masked": "sums of logarithms are those of products, and masks by data go to minus infinity",
 }
-_ELSEWHERE = "what is defined under other conditions"
 
 
 @cache
@@ -208,7 +207,8 @@ class _Sides:
             where = self._difference(results, expected)
             missing, further = undischarged(known, own), undischarged(own, known)
         if where is None and (missing or further):
-            where = f"{_ELSEWHERE}: the program misses {missing} of the reference's, and has {further} of its own"
+            conditions = f"the program misses {missing} of the reference's, and has {further} of its own"
+            where = f"what is defined under other conditions: {conditions}"
         size = larger(*(operators.size for operators in self._operators)).cleared()
         numbers = sum(operators.count for operators in self._operators)
         bits = _bits(size.degree, size.bits, numbers)

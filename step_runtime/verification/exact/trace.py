@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from step_runtime.base.errors import describe_error
-from step_runtime.verification.exact.operators import MOVES, Operators, Result, mapped, name_of, those
+from step_runtime.verification.exact.operators import MOVES, Operators, Result, kind, mapped, name_of, those
 from step_runtime.verification.exact.table import COPYING, DEFINITIONS, TABLE
 from step_runtime.verification.exact.value import Unknown, Value, fixed
 
@@ -196,13 +196,10 @@ class _NoNumbers(TorchFunctionMode):
             return _ON_CPU[func]
         if name in _NUMBERS:
             raise Unknown(f"code that looks at data: {name}")
-        if name == "__getitem__" and isinstance(place := args[1], Tensor) and not place.dim() and _whole(place.dtype):
+        place = args[1] if name == "__getitem__" else None
+        if isinstance(place, Tensor) and not place.dim() and kind(place.dtype) == "i":
             return args[0].index_select(0, place.reshape(1).long()).squeeze(0)  # torch looks at the number
         return func(*args, **(kwargs or {}))
-
-
-def _whole(dtype: torch.dtype) -> bool:
-    return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
 
 
 class _Recorder(TorchDispatchMode):
