@@ -34,10 +34,10 @@ outputs:
 sizes: {{M: 2, N: 4}}
 """
 STEPS = """
-inputs: [{{name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}}]
+inputs: [{{name: E0, dtype: fp32, dims: {taken}, data_gen: torch.randn}}]
 fns:
-- {{name: F, func_name: fn_f, apply: "return [{step}]", init: [{init}], input_dtype: fp32, output_dtype: fp32}}
-outputs: [{{name: S0, dtype: fp32, dims: {dims}, data_transform: ["E = input_data['E0']\\n{reference}"]}}]
+- {{name: F, func_name: fn_f, apply: "return [{step}]", init: [{init}], input_dtype: fp32, output_dtype: {dtype}}}
+outputs: [{{name: S0, dtype: {dtype}, dims: {dims}, data_transform: [{references}]}}]
 sizes: {{M: 3, N: 4}}
 """
 
@@ -63,9 +63,13 @@ def by_hand(line: str) -> tuple[Task, str]:
     parts = [masked(side) for side in sides.split(" ~ ")]
     if len(parts) == 2:
         return pair(*parts, *data.split(" ", 1)) if data else pair(*parts), MAP
-    names = dict(zip(("step", "init", "reference"), parts, strict=True))
-    task = loads_task(STEPS.format(**names, dims="[M, N]" if data == "Scan" else "[N]"), "steps")
-    return task, f"return step.{data}(fn=fn_f, b=1).apply(E0)"
+    step, init, reference = parts
+    references = ", ".join(f"\"E = input_data['E0']\\n{one}\"" for one in reference.split(" & "))
+    dtype = "[fp32, fp32]" if " & " in reference else "fp32"
+    taken, dims = {"Scan": ("[M, N]",) * 2, "Accum": ("[M, N]", "[N]"), "Nested": ("[M, N, M]", "[M]")}[data]
+    written = STEPS.format(step=step, init=init, references=references, dtype=dtype, taken=taken, dims=dims)
+    fold = f"step.{data.replace('Nested', 'Accum')}(fn=fn_f, b=1).apply(E0)"
+    return loads_task(written, "steps"), f"return {fold.replace('E0', fold) if data == 'Nested' else fold}"
 
 
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])

@@ -176,17 +176,11 @@ def test_what_differs_somewhere_is_not_proved(apply: str, reference: str) -> Non
         ("return [torch.exp(0.7 * torch.log(input[0] ** 2 + 1))]", "(1 + input_data['E0'] ** 2) ** 0.7"),
         ("return [torch.relu(torch.sigmoid(input[0]))]", "torch.sigmoid(input_data['E0'])"),
         ("return [torch.minimum(-torch.exp(input[0]), torch.zeros(()))]", "-torch.exp(input_data['E0'])"),
-        (
-            "return [torch.where(input[0] > 0, 1.0, torch.where(input[0] == 0, 0.0, -1.0))]",
-            "torch.sign(input_data['E0'])",
-        ),
+        ("return [torch.where(input[0] > 0, 1.0, torch.where(input[0] == 0, 0.0, -1.0))]", "torch.sign(E0)"),
         ("return [torch.rsqrt(input[0] + 2)]", "1 / torch.sqrt(input_data['E0'] + 2)"),
         ("return [torch.sqrt(input[0] ** 2 + 2) * torch.sqrt(input[0] ** 2 + 2)]", "input_data['E0'] ** 2 + 2"),
         ("return [-torch.minimum(-input[0], torch.zeros(()))]", "input_data['E0'].clamp(min=0)"),
-        (
-            "return [(1 + torch.exp(input[0])) ** -0.25]",
-            "torch.exp(-torch.nn.functional.softplus(input_data['E0']) / 4)",
-        ),
+        ("return [(1 + torch.exp(input[0])) ** -0.25]", "torch.exp(-torch.nn.functional.softplus(E0) / 4)"),
         ("return [input[0][torch.tensor(0).long()] if input[0].dim() else input[0] + 0]", "input_data['E0']"),
     ],
 )
