@@ -10,7 +10,7 @@ from torch import Tensor
 from step_runtime.verification.exact import facts, residues
 from step_runtime.verification.exact.constants import constants
 from step_runtime.verification.exact.facts import ABOVE_0, AT_LEAST_0, FINITE, NOT_0, POWER
-from step_runtime.verification.exact.residues import WORLDS, draw, fingerprint, level, moduli, symbols, times
+from step_runtime.verification.exact.residues import CHANNELS, WORLDS, draw, fingerprint, level, moduli, symbols, times
 from step_runtime.verification.exact.value import (
     ENDLESS,
     NAN,
@@ -113,6 +113,12 @@ def add(one: Value, other: Value) -> Value:
     if draw().laws == "masked":
         for mask, rest in ((one, other), (other, one)):
             found = _absorbed(found, mask, rest)
+    if draw().laws == "leading":
+        first_term, second_term = (leads(term).broadcast_to(-1, *data.shape[1:]) for term in (one, other))
+        # Constants come last, so that their place does not matter.
+        last = ~one.open & other.open & (second_term[:1] != NONE)
+        lead = torch.where((first_term == NONE) | last, second_term, first_term)
+        found = found.but(lead=torch.where(found.signs == 2, lead, NONE))
     return found
 
 
@@ -143,6 +149,14 @@ def _added_signs(one: Value, other: Value) -> Tensor | None:
     return torch.where((other.known == 0).broadcast_to(found.shape), first, found)
 
 
+def leads(value: Value) -> Tensor:
+    """The first terms of numbers above 0, and their logarithms; `NONE` of others."""
+    if value.lead is not None:
+        return value.lead
+    logs = torch.where(value.known == 1, 0, symbols("log", fingerprint(value.data)))
+    return torch.where(value.signs == 2, torch.cat((value.data, logs)), NONE)
+
+
 def _with_logs(found: Value, *terms: Value) -> Value:
     """A sum whose terms contain logarithms: the logarithm of the product of their exponentials."""
     if all(term.logs is None for term in terms):
@@ -163,7 +177,7 @@ def logarithmic(found: Value, exponentials: Tensor, some: Tensor, size: Size, *,
     exponentials, data = broadcast(exponentials, found.data)
     one = some & (level(exponentials) == 1).all(0, keepdim=True)
     zero = some & (level(exponentials) == 0).all(0, keepdim=True)
-    own = data if summed and draw().laws == "linear" else symbols("log", fingerprint(exponentials))
+    own = data if summed and not draw().gathers else symbols("log", fingerprint(exponentials))
     own = torch.where(one, 0, own)
     own = torch.where(zero, constants(torch.tensor(-torch.inf)).view(-1, *(1,) * (own.dim() - 1)), own)
     known = torch.where(one, 0.0, torch.where(zero, -torch.inf, found.known))
@@ -228,6 +242,8 @@ def multiply(one: Value, other: Value) -> Value:
         size=one.size.times(other.size),
     )
     found = settled(found, one, other)
+    if draw().laws == "leading" and (one.lead is not None or other.lead is not None or bool((sign == 2).any())):
+        found = found.but(lead=_multiplied_leads(one, other, sign))
     if one.bits and other.bits:
         found = found.but(data=torch.where(equal, one.data, found.data), bits=True)
     if one.roots is not None and other.roots is not None:
@@ -241,13 +257,22 @@ def product_range(one: tuple[int, int] | None, other: tuple[int, int] | None, co
     return (min(ends), max(ends)) if ends else None
 
 
+def _multiplied_leads(one: Value, other: Value, sign: Tensor) -> Tensor:
+    first, second = broadcast(leads(one), leads(other))
+    there = (sign == 2) & (first[:1] != NONE) & (second[:1] != NONE)
+    first, second = (torch.where(there, each, 0) for each in (first, second))
+    terms = times(first[:CHANNELS], second[:CHANNELS])
+    sums = (first[CHANNELS:] + second[CHANNELS:] - moduli(terms)) % moduli(terms)
+    return torch.where(there, torch.cat((terms, sums)), NONE)
+
+
 def _of_roots(found: Value, one: Value, other: Value, first: Tensor, second: Tensor) -> Value:
     """A product of roots."""
     both = (first[:1] != NONE) & (second[:1] != NONE)
     equal = both & same(one.data, other.data)
     squares = torch.where(both, times(torch.where(both, first, 0), torch.where(both, second, 0)), NONE)
     data, size = found.data, found.size
-    if draw().laws != "linear":
+    if draw().gathers:
         data = torch.where(both, symbols("root", fingerprint(squares)), data)
         size = SYMBOL if bool((both & ~equal).all()) else size
     data = torch.where(equal, first, data)
@@ -273,7 +298,7 @@ def reciprocal(value: Value) -> Value:
     sign = (2 * value.signs.sign()).to(torch.int8)
     size = value.size.inverse(value.known.numel())
     found = settled(Value(data, 1 / value.known, sign=sign, partial=partial, smooth=True, size=size), value)
-    if value.roots is not None and draw().laws != "linear":
+    if value.roots is not None and draw().gathers:
         some = value.roots[:1] != NONE
         roots = torch.where(some, residues.inverse(torch.where(some, value.roots, 1)), NONE)
         data = torch.where(some, symbols("root", fingerprint(roots)), found.data)
@@ -314,7 +339,10 @@ def exponential(value: Value) -> Value:
     known = torch.where(value.zero, 1.0, value.known.exp())
     powers = raised(value)
     sign = torch.where((value.known <= -ENDLESS) | value.low, 1, 2).to(torch.int8)
-    return settled(Value(powers, known, sign=sign, smooth=True, size=raised_size(value)), value)
+    found = settled(Value(powers, known, sign=sign, smooth=True, size=raised_size(value)), value)
+    if draw().laws == "leading":
+        found = found.but(lead=torch.where(sign.eq(2), torch.cat(broadcast(powers, value.data)), NONE))
+    return found
 
 
 def logarithm(value: Value, *, required: bool = True) -> Value:
@@ -329,7 +357,16 @@ def logarithm(value: Value, *, required: bool = True) -> Value:
     partial = facts.require(ABOVE_0, value.data, need & ~above, need & above) or bool(value.zero.any())
     known = torch.where(value.zero, 0.0, value.known.log())
     found = settled(Value(torch.zeros_like(value.data), known, partial=partial, smooth=not partial), value)
-    return logarithmic(found, value.data, torch.ones_like(value.open), value.size)
+    everywhere = torch.ones_like(value.open)
+    if draw().laws == "leading":
+        own = leads(value)
+        there = own[:1] != NONE
+        terms = torch.where(there, own[:CHANNELS], 1)
+        rest = symbols("log", fingerprint(times(value.data, residues.inverse(terms))))
+        rest = torch.where(same(terms, value.data) & there, 0, rest)
+        data = (rest + torch.where(there, own[CHANNELS:], 0) - moduli(rest)) % moduli(rest)
+        found = found.but(data=data, size=value.size)
+    return logarithmic(found, value.data, everywhere, value.size, summed=draw().laws == "leading")
 
 
 def root(value: Value) -> Value:

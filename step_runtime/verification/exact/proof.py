@@ -51,6 +51,7 @@ _TRIALS = 6
 _LAWS: Mapping[Laws, str] = {
     "gathered": "sums of logarithms are those of products",
     "linear": "sums of logarithms stay sums",
+    "leading": "logarithms of sums are those of first terms and of quotients by these",
     "masked": "sums of logarithms are those of products, and masks by data go to minus infinity",
 }
 
@@ -134,7 +135,7 @@ class Prover:
 
     def _attempts(self, met: Decisions) -> Iterator[tuple[Laws, int]]:
         """Laws, and how many kinds of decisions by data are tried with all their outcomes, as far as there is any."""
-        yield from (("gathered", 0), ("linear", 0))
+        yield from (("gathered", 0), ("linear", 0), ("leading", 0))
         if met.masked:
             yield "masked", 0
         if met.wanted:

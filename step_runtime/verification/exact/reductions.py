@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from step_runtime.verification.exact import arithmetic, residues
-from step_runtime.verification.exact.residues import level
-from step_runtime.verification.exact.value import Unknown, Value, flags, joined, selected, spread, union
+from step_runtime.verification.exact.residues import draw, level
+from step_runtime.verification.exact.value import NONE, Unknown, Value, flags, joined, selected, spread, union
 
 
 def dims_of(value: Value, dims: Any) -> list[int]:
@@ -45,7 +45,7 @@ def summed(value: Value, dims: Sequence[int]) -> Value:
     # A constant of 0 counts as at least 0.
     neither = torch.where(value.known == 0, -1, signs).amax(places)
     sign = torch.where(least > 0, most, torch.where(neither < 0, least, torch.zeros_like(most)))
-    return Value(
+    found = Value(
         data,
         torch.where((level(data) == 0).all(0, keepdim=True) & known.isnan(), 0.0, known),
         sign=sign,
@@ -56,6 +56,12 @@ def summed(value: Value, dims: Sequence[int]) -> Value:
         smooth=value.smooth,
         size=value.size.summed(count),
     )
+    if draw().laws == "leading":
+        rows = arithmetic.leads(value).movedim(places, list(range(1, 1 + len(places)))).flatten(1, len(places))
+        first = (rows[:1] != NONE).to(torch.int8).argmax(1, keepdim=True)
+        lead = rows.gather(1, first.expand(len(rows), *first.shape[1:])).squeeze(1)
+        found = found.but(lead=torch.where(sign == 2, lead, NONE))
+    return found
 
 
 def running(operation: Callable[[Value, Value], Value], value: Value, dim: int) -> Value:

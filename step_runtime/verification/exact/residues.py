@@ -35,11 +35,12 @@ _BLOCK = 1 << 11
 BLOCKS = (1 << 59) // (120 * _BLOCK)
 """Blocks of numbers of which one is drawn, again if it has no chain of primes, as one in four has none."""
 
-Laws = Literal["gathered", "linear", "masked"]
+Laws = Literal["gathered", "linear", "leading", "masked"]
 """How logarithms add up, and roots multiply.
 
 `gathered`: a sum of logarithms is the symbol of the product, and a product of roots that of the root of the product.
-`linear`: each is a symbol, and sums are sums. `masked`: gathered; and where data choose
+`linear`: each is a symbol, and sums are sums. `leading`: likewise, but the logarithm of a sum above 0 is that of its
+first term and a symbol of their quotient, so that factors come out of it. `masked`: gathered; and where data choose
 minus infinity, or what stands for it, its exponential is a symbol, which stands for one that goes to 0.
 """
 Word = tuple[int, int]
@@ -87,6 +88,11 @@ class Draw:
         for bit in range(_DIGIT):
             found = torch.cat((found, times(found, squares[:, :, bit : bit + 1])), 2)
         return found
+
+    @property
+    def gathers(self) -> bool:
+        """Whether sums of logarithms and products of roots are gathered."""
+        return self.laws in ("gathered", "masked")
 
     def seed(self, text: str) -> int:
         """Random bits for a text."""

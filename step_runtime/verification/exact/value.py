@@ -90,7 +90,7 @@ def larger(*sizes: Size) -> Size:
 
 SYMBOL = Size(degree=1.0)
 NOTHING = Size()
-_PARTS = ("data", "known", "sign", "logs", "roots", "extremes", "masks", "lower")
+_PARTS = ("data", "known", "sign", "logs", "roots", "extremes", "masks", "lead", "lower")
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,8 @@ class Value:
         extremes: `(members * WORLDS, batch, *shape)`: of those that are the largest of a set, or the least, the
             residues of its members on level 0, each once; `NONE` in empty places.
         least: Whether these are the least of their sets.
+        lead: `(2 * CHANNELS, batch, *shape)`: of sums of numbers above 0 the first term, and its logarithm, by which
+            theirs are found, under the laws `leading`; `NONE` for others.
         masks: `(words, batch, *shape)`: the decisions by data with concrete outcomes that each depends on, as bits.
         smooth: Whether all are analytic functions of real inputs, so that different ones are equal almost nowhere.
         size: A bound on the numbers.
@@ -130,6 +132,7 @@ class Value:
     roots: Tensor | None = None
     extremes: Tensor | None = None
     least: bool = False
+    lead: Tensor | None = None
     masks: Tensor | None = None
     smooth: bool = False
     size: Size = SYMBOL
@@ -216,7 +219,7 @@ class Value:
 
     def plain(self, **changes: object) -> Value:
         """The value without what only some rules know of it."""
-        own = {"logs": None, "roots": None, "extremes": None, "bits": False}
+        own = {"logs": None, "roots": None, "extremes": None, "lead": None, "bits": False}
         return self.but(**{**own, "sign": self.signs, **changes})
 
     def constant(self) -> Tensor | None:

@@ -163,7 +163,7 @@ x.to(torch.int8) * 1.0 | x.to(torch.int64) * 1.0 | x * 1.0000001 | x + 1e-9 | x 
 """
 
 
-@pytest.mark.parametrize("laws", ["gathered", "linear"])
+@pytest.mark.parametrize("laws", ["gathered", "linear", "leading"])
 def test_functions_that_differ_have_other_residues(laws: str) -> None:
     """Each pair of 129 forms over the operators of the table: 8,256 wrong programs."""
     forms = [form.strip() for line in FORMS.strip().splitlines() for form in line.split(" | ")]
