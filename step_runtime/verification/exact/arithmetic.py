@@ -357,7 +357,6 @@ def logarithm(value: Value, *, required: bool = True) -> Value:
     partial = facts.require(ABOVE_0, value.data, need & ~above, need & above) or bool(value.zero.any())
     known = torch.where(value.zero, 0.0, value.known.log())
     found = settled(Value(torch.zeros_like(value.data), known, partial=partial, smooth=not partial), value)
-    everywhere = torch.ones_like(value.open)
     if draw().laws == "leading":
         own = leads(value)
         there = own[:1] != NONE
@@ -366,7 +365,7 @@ def logarithm(value: Value, *, required: bool = True) -> Value:
         rest = torch.where(same(terms, value.data) & there, 0, rest)
         data = (rest + torch.where(there, own[CHANNELS:], 0) - moduli(rest)) % moduli(rest)
         found = found.but(data=data, size=value.size)
-    return logarithmic(found, value.data, everywhere, value.size, summed=draw().laws == "leading")
+    return logarithmic(found, value.data, torch.ones_like(value.open), value.size, summed=draw().laws == "leading")
 
 
 def root(value: Value) -> Value:
