@@ -206,7 +206,7 @@ class Trials:
             stage=found[0].stage if found else None,
             diagnostics=found,
             warnings=() if found else stressed,
-            held_out=tuple(map(str, drawn)),
+            held_out=tuple(str(case).removeprefix("where ") for case in drawn),
             seconds=time.process_time() - start,
         )
 
