@@ -24,6 +24,8 @@ TRIES = 3
 """Downloads of a folder: one fails if the run's process replaces a file that it has listed."""
 LOCAL = ("", "file")
 SERVED = ("http", "https")
+PROGRAM = "program"
+"""The model of a run in an address, `runs:/RUN/program`; its own name is the run's."""
 _MOST_STEPS = 3
 """A registered model may name a logged one, which may name a run."""
 
@@ -121,7 +123,7 @@ def _place(client: Any, address: str) -> str:
         run, first = client.get_run(name).info, path.partition("/")
         models = client.search_logged_models([run.experiment_id], filter_string=f"source_run_id = '{name}'")
         for model in models:
-            if model.name == first[0]:
+            if first[0] in (PROGRAM, model.name):
                 return f"{model.artifact_location}/{first[2]}".rstrip("/")
         return f"{run.artifact_uri}/{path}"
     if "@" in name:

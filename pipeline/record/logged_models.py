@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -32,7 +33,8 @@ from pipeline.base.text import without_secrets
 
 logger = logging.getLogger(__name__)
 
-NAME = "program"
+_UNNAMEABLE = re.compile(r"[/:.%\"']")
+"""What MLflow accepts in no model's name."""
 SECRETS = ("api_key", "headers", "extra_headers")
 """Settings of an LM that are not recorded."""
 ADDRESSES = ("api_base", "base_url")
@@ -44,7 +46,7 @@ _PLAIN = {str: "string", bool: "boolean", int: "long", float: "double"}
 def log_model(
     client: Any, experiment: str, run_id: str, digest: str, params: Mapping[str, str], save: Callable[[Path, Any], None]
 ) -> str:
-    """Logs a model `program` of a run; returns its id, which is the earlier one's if the run has the same already.
+    """Logs a model of a run, of its name; returns its id, which is the earlier one's if the run has the same already.
 
     `save` writes the model's folder, given its path and MLflow's description of it.
     """
@@ -54,13 +56,14 @@ def log_model(
     known = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run_id}'")
     if earlier := [str(model.model_id) for model in known if model.tags.get("content") == digest]:
         return earlier[0]
+    name = _UNNAMEABLE.sub("-", str(client.get_run(run_id).info.run_name))
     model = client.create_logged_model(
-        experiment, NAME, source_run_id=run_id, tags={"content": digest}, params=dict(params), model_type="agent"
+        experiment, name, source_run_id=run_id, tags={"content": digest}, params=dict(params), model_type="agent"
     )
     model_id: str = model.model_id
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch, NAME)
+            folder = Path(scratch, "program")
             save(folder, Model(run_id=run_id, model_id=model_id, model_uuid=model_id))
             client.log_model_artifacts(model_id, str(folder))
     except BaseException:

@@ -89,7 +89,8 @@ def model_of(run_id: str) -> Any:
 def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], folder: Path) -> None:
     """By the model's id and by the run's, in another process; and MLflow's own loader reads it as well."""
     model = model_of(result["run_id"])
-    assert (model.name, str(model.status), model.params["optimizer"]) == ("program", "READY", "adaptive")
+    named = store.open_store()[0].get_run(result["run_id"]).info.run_name
+    assert (model.name, str(model.status), model.params["optimizer"]) == (named, "READY", "adaptive")
     assert {metric.key: metric.value for metric in model.metrics}["total_solved"] == len(result["solved"])
     task = folder / "triple.yaml"
     done = forked.run_code(ASK, str(task), result["program"], f"models:/{model.model_id}")
