@@ -311,7 +311,7 @@ def test_the_tools_tell_types_and_run_examples_alone() -> None:
     solved = SolvedTask(example, RIGHT)
     check, list_examples, show_example, verify_on_example = TOOLS
     with tool_context(ToolContext(task(), {"other/0": solved}, ProgramVerifier(metric), frozenset({"other/0"}))):
-        assert "E1  fp32 [M, N]" in check(RIGHT)
+        assert "E1, E2  fp32 [M, N]  Copy of E0" in check(RIGHT)
         assert "No rule is broken" in check(WRONG)
         assert "fn_mul takes [fp32, fp32]" in check(ILL_TYPED)
         assert list_examples() == "other/0"
