@@ -2,8 +2,9 @@
 
 Tasks are those of `python -m benchmarks.generated_tasks --families 26 --count 4`. In each iteration the embedded LM
 samples every unsolved task. `nothing` shows nothing; `own` the solutions so far, whatever their family; `others` the
-oracles of all other families, so that no task is shown one of its own. Differences are in solved tasks, paired, with
-95 % intervals over families. With `--prompt bare` the instructions have no examples, which the embedded LM would read.
+oracles of all other families, so that no task is shown one of its own. With `--relevant`, only the two most relevant of
+these are shown, and none below a relevance of 0.4. Differences are in solved tasks, paired, with 95 % intervals over
+families. With `--prompt bare` the instructions have no examples, which the embedded LM would read.
 
 How to run: python -m benchmarks.families FOLDER --prompt bare -o experiments/families/bare.json (some ten minutes)
 """
@@ -20,7 +21,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.proposing import Desk, Judge
+from optimizers.strategies import LEAST_RELEVANCE, MOST_RELEVANT
 from pipeline.agent.domain import code_length
+from pipeline.languages import registry
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.embedded.answering import EmbeddedRequest, answer
 from step_runtime.tasks.task import Task
@@ -37,16 +40,12 @@ def family(name: str) -> str:
 
 
 class Curve:
-    """Samples tasks in iterations.
+    """Samples tasks in iterations."""
 
-    Attributes:
-        samples: Of each unsolved task in an iteration.
-        dial: The candidates that a sample may try.
-    """
-
-    def __init__(self, oracles: Mapping[str, Solved], desk: Desk, samples: int, dial: int, seed: int) -> None:
+    def __init__(self, oracles: Mapping[str, Solved], desk: Desk, options: argparse.Namespace) -> None:
         self._oracles, self._desk, self._judge = oracles, desk, Judge()
-        self._samples, self._dial, self._seed = samples, dial, seed
+        self._samples, self._dial, self._seed = options.samples, options.dial, options.seed
+        self._relevant = options.relevant
 
     def run(self, arm: str, iterations: int) -> list[list[str]]:
         """The tasks that are solved after each iteration."""
@@ -59,6 +58,8 @@ class Curve:
                 shown = list(known.values()) if arm == "own" else []
                 if arm == "others":
                     shown = [each for other, each in self._oracles.items() if family(other) != family(name)]
+                if self._relevant:
+                    shown = most_relevant(task, shown)
                 if right := self._right(task, shown, iteration):
                     solved[name] = task, min(right, key=code_length)
             points.append(sorted(solved))
@@ -74,6 +75,13 @@ class Curve:
             if text is not None and self._judge.passes(task, text):
                 right.append(text)
         return right
+
+
+def most_relevant(task: Task, among: Sequence[Solved]) -> list[Solved]:
+    """Two at most, the most relevant last."""
+    weighed = [(registry.find(None).relevance(task, *each), place) for place, each in enumerate(among)]
+    best = sorted((each for each in weighed if each[0] >= LEAST_RELEVANCE), reverse=True)[:MOST_RELEVANT]
+    return [among[place] for _, place in reversed(best)]
 
 
 def interval(differences: Mapping[str, float], resamples: int = 4000) -> tuple[float, float]:
@@ -95,6 +103,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--dial", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--relevant", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -104,7 +113,7 @@ def main() -> None:
         name: (load_task(path).named(name), path.with_suffix(".step").read_text())
         for name, path in zip(names, paths, strict=True)
     }
-    curve = Curve(oracles, Desk(EmbeddedEngine(), options.prompt), options.samples, options.dial, options.seed)
+    curve = Curve(oracles, Desk(EmbeddedEngine(), options.prompt), options)
     points = {arm: curve.run(arm, options.iterations) for arm in ARMS}
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
