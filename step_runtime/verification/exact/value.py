@@ -274,7 +274,7 @@ def union(part: Tensor | None, dims: Sequence[int], *, keep: bool = False) -> Te
     if part is None:
         return None
     for dim in sorted({dim % part.dim() for dim in dims}, reverse=True):
-        rows = part.split(1, dim) if part.shape[dim] else [part.sum(dim, keepdim=True)]
+        rows = part.split(1, dim) if part.shape[dim] else [part.sum(dim, keepdim=True)]  # type: ignore[no-untyped-call]
         part = functools.reduce(torch.bitwise_or, rows)
         part = part if keep else part.squeeze(dim)
     return part
