@@ -543,8 +543,9 @@ def loop(assay: Assay, arm: Arm, names: Sequence[str], samples: int, iterations:
         for iteration in range(iterations):
             known = tuple(sorted(solved_))
             for name in names:
-                own = {"shown": tuple([each for each in near[name] if each in known][-2:]), "prior": known}
-                asked = replace(arm, **{field: own[field] for field in own if getattr(arm, field) == OWN})
+                shown = tuple([each for each in near[name] if each in known][-2:])
+                asked = replace(arm, shown=shown) if arm.shown == OWN else arm
+                asked = replace(asked, prior=known) if arm.prior == OWN else asked
                 if name not in solved_:
                     chance_ = solved(assay.chances(name, asked), samples)
                     if Random(f"{run} {iteration} {name}").random() < chance_:

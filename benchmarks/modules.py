@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 
-from benchmarks.layers import LAYERS
 from pipeline.base.errors import UsageError
 from pipeline.modules.importing import import_module
 from pipeline.splitting.split_search import split_all
@@ -25,6 +24,7 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.held_out import HeldOutTask
 from step_runtime.verification.verify import Verifier
 from tests.support.edits import mutants
+from tests.support.layers import LAYERS
 
 _COLUMNS = (
     "layer",

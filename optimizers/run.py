@@ -147,11 +147,11 @@ def choose(
         pooled_samples=pooled[1],
     )
     if known is None or rank(domain, task, new.outputs) >= rank(domain, task, known.outputs):
-        best = known or new
+        chosen = known or new
     elif known.composed_from:
-        best = new
+        chosen = new
     else:
-        best = replace(
+        chosen = replace(
             known,
             outputs=new.outputs,
             calls=new.calls,
@@ -161,7 +161,7 @@ def choose(
             answer_iteration=new.iteration,
             held_out=new.held_out,
         )
-    return _with_dearest(domain, task, best, [each.outputs for each in (*correct, *([known] if known else ()))])
+    return _with_dearest(domain, task, chosen, [each.outputs for each in (*correct, *([known] if known else ()))])
 
 
 def _with_dearest(domain: Domain, task: TaskExample, entry: Entry, right: Sequence[Outputs]) -> Entry:

@@ -208,7 +208,7 @@ def test_a_command_takes_a_module_where_it_takes_a_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["gpt2_block", "llama_attention"])
 def test_a_layer_of_transformers_is_a_task(name: str) -> None:
     pytest.importorskip("transformers")
-    from benchmarks.layers import LAYERS
+    from tests.support.layers import LAYERS
 
     found = import_module(LAYERS[name])
     assert found.difference is not None and found.difference <= TOLERANCE and not found.missing and not found.derived

@@ -1,6 +1,6 @@
 """Layers for `benchmarks.modules`: twenty of `transformers`, with random weights, and six of `torch.nn`.
 
-Each is a builder, as `python -m pipeline.task benchmarks/layers.py:NAME` takes it.
+Each is a builder, as `python -m pipeline.task tests/support/layers.py:NAME` takes it.
 """
 
 from __future__ import annotations
