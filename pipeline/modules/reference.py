@@ -45,6 +45,7 @@ _INFIX = {
     "matmul": "@", "mm": "@", "bmm": "@",
 }  # fmt: skip
 _FUNCTIONAL = {"silu", "gelu", "relu6", "softplus", "mish", "elu", "leaky_relu", "hardswish", "hardtanh", "glu", "pad"}
+_WITH_NEW_AXES = {"unsqueeze", "stack"}
 _OF_MEMORY = {"layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "padding_idx"}
 
 
@@ -258,6 +259,7 @@ class Reference:
         node, name, operands = nodes[0], _name(nodes[0]), list[Node]()
         schema = node.target._schema.arguments
         rank = max((len(self.values[each].shape) for each in node.all_input_nodes if each in self.values), default=0)
+        rank += name in _WITH_NEW_AXES
 
         def written(every: Sequence[Any]) -> str:
             one = every[0]

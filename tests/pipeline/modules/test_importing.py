@@ -73,6 +73,11 @@ def changed_in_place(module: Calls, x: Tensor) -> Tensor:
     return x.flatten(0, 1).view(*x.shape).transpose(0, 1).contiguous().transpose(1, 0)
 
 
+def distances(n: int) -> Tensor:
+    """As ALiBi takes them."""
+    return torch.arange(n)[None, :] - torch.arange(n)[:, None]
+
+
 RIGHT: dict[str, Callable[..., Any]] = {
     "tied weights": of(lambda module, x: module.tied(torch.relu(module.linear(x)))),
     "a buffer, in-place operators, dropout, moves that end where they began": of(changed_in_place),
@@ -83,6 +88,7 @@ RIGHT: dict[str, Callable[..., Any]] = {
     "a number that is spread over a constant": of(
         lambda module, x: x.sum(-1)[:, :, None] * torch.arange(x.shape[-1])
     ),
+    "axes more, first or last": of(lambda module, x: torch.stack([x, x + distances(x.shape[-1])[-1]], 1).sum(1)),
     "float32 on purpose": of(lambda module, x: x.to(torch.float32).softmax(-1, dtype=torch.float32)),
     "integers": embedding, "a generator": named_generator, "kwargs and bools": masked, "norms": norms,
     "heads": attention, "a causal mask": causal,
