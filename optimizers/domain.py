@@ -15,8 +15,8 @@ import dspy
 from optimizers.attempt import Attempt, to_jsonable
 
 # --- answers judged once more at the end of a run ---------------------------------------------------------------------
-# A solution is an answer that passed. It may have passed by chance, or because it fits its own data. One that falls is
-# marked in the record: it counts as it was scored, but is no demonstration.
+# A solution is an answer that passed. It may have passed by chance, or because it fits its own data. A solution that
+# fails this check is marked in the record: it still counts as solved, but is not shown as a demonstration.
 
 Claims = Sequence[tuple[dspy.Example, Mapping[str, Any]]]
 """Examples, each with the fields of an answer to it."""

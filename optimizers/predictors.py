@@ -161,7 +161,7 @@ def _typed(value: Any, annotation: Any) -> Any:
     try:
         # Strictly, as JSON: a program may give a text where its predictor's field is a number.
         return _adapter(annotation).validate_json(json.dumps(value), strict=True)
-    except Exception:  # it is no JSON data and has its type already; or a user's class raises anything
+    except Exception:  # not JSON: the value has its type already, or a class of the user raises
         return value
 
 

@@ -44,15 +44,16 @@ from optimizers.sampling_loop import IterationCounts, SamplingLoop
 from optimizers.state import State
 from optimizers.strategies import DemoSet, Selection
 
-# --- the function sigma (paper, Section 3.1): which right answer represents a solved task -----------------------------
-# Invariants: the choice is one of the candidates; the same candidates, keys, lengths and random state give the same
-# choice; how often an answer is sampled affects only which answer represents its group, not which group wins.
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_REFUSED = 32
 """Answers that were refused that are judged once more at a run's end: a fixed number, so that a run can be repeated."""
+
+
+# --- the function sigma (paper, Section 3.1): which right answer represents a solved task -----------------------------
+# Invariants: the choice is one of the candidates; the same candidates, keys, lengths and random state give the same
+# choice; how often an answer is sampled affects only which answer represents its group, not which group wins.
 
 
 def choose_answer(

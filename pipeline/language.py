@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     require("torch", "mlflow")
     if options.action == "skill":
+        from pipeline.actions.skill import skill
         from pipeline.languages import registry
-        from pipeline.verification.shown_programs import skill
 
         print(skill(registry.find(options.name)))
         return Exit.OK

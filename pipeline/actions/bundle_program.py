@@ -37,7 +37,7 @@ from pipeline.cli.options import Item
 from pipeline.languages import registry
 from pipeline.rewriting.simplification import annotated
 from pipeline.running.job import code_version, versions
-from pipeline.verification.claims import holding_out
+from pipeline.verification.held_out import holding_out
 from pipeline.verification.judge import Request
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import LocalWorkers

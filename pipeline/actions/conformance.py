@@ -24,7 +24,7 @@ from pipeline.base.files import write_text
 from pipeline.base.languages import DEFAULT
 from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
-from pipeline.verification import shown_programs
+from pipeline.verification import probes
 from pipeline.verification.isolation.confinement import Means, current
 from pipeline.verification.judge import Request, judge, verdict_in
 from pipeline.verification.limits import MEMORY, ProgramLimits, checking_pool, verification_pool
@@ -324,7 +324,7 @@ def test_keys_of_wrong_programs(near_miss: Program, shown: Shown, language: Lang
 
 def test_keys_elsewhere(oracle: Program, cells: Cells) -> None:
     about = oracle.task.name, oracle.task.statement, oracle.text, cells.language.name
-    there = cells.pool.submit(shown_programs.key_of, *about).result()
+    there = cells.pool.submit(probes.key_of, *about).result()
     assert there == cells.language.key(oracle.task, oracle.text), "its key is another in another process"
 
 
@@ -350,9 +350,9 @@ def test_cells(shown: Shown, canary: Path, cells: Cells) -> None:
         pytest.skip(missing)
     task = next(iter(shown.tasks.values()))
     about = task.name, task.statement, str(canary)
-    written = cells.pool.submit(shown_programs.write, *about).result()
+    written = cells.pool.submit(probes.write, *about).result()
     assert canary.read_text(encoding="utf-8") == SECRET, f"a cell writes a file of the user's: {written}"
-    assert cells.pool.submit(shown_programs.read, *about).result() != SECRET, "a cell reads a file of the user's"
+    assert cells.pool.submit(probes.read, *about).result() != SECRET, "a cell reads a file of the user's"
 
 
 def test_limits(shown: Shown, subject: Subject) -> None:
@@ -360,9 +360,9 @@ def test_limits(shown: Shown, subject: Subject) -> None:
     task = next(iter(shown.tasks.values()))
     about = task.name, task.statement
     with checking_pool(1, ProgramLimits(limit_seconds=1.0, limit_bytes=2**28), subject.name) as pool:
-        lost = pool.submit(shown_programs.spin, *about).exception()
+        lost = pool.submit(probes.spin, *about).exception()
         assert isinstance(lost, WorkerLost) and lost.code == "time-limit", f"expected time-limit, got {lost!r}"
-        lost = pool.submit(shown_programs.allocate, *about, MEMORY + 2**28).exception()
+        lost = pool.submit(probes.allocate, *about, MEMORY + 2**28).exception()
         assert isinstance(lost, WorkerLost | MemoryError), f"expected memory-limit, got {lost!r}"
 
 

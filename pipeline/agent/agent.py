@@ -262,7 +262,7 @@ def verify_on_example(name: str, program: str) -> str:
 
 
 def _unknown(name: str) -> str:
-    return f"There is no example {name!r}; there are: {list_examples()}"
+    return f"No example is called {name!r}; the examples are: {list_examples()}"
 
 
 TOOLS: tuple[Callable[..., str], ...] = (check, list_examples, show_example, verify_on_example)

@@ -365,6 +365,8 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
                 "--selection resample: expected a limit at which it ends: --max-iterations, --match-tokens,"
                 " --max-tokens-total, --max-usd or --max-minutes"
             )
+        if self.selection == "savings" and self.objective == "correctness":
+            raise UsageError("--selection savings: expected --objective, which says what is saved")
         for name, given, takers, use in (
             ("--validation", self.validation, VALIDATING, "use validation tasks"),
             ("--selection", self.selection != SELECTIONS[0], ADAPTIVE, "select demonstrations"),

@@ -233,7 +233,7 @@ def redacted_value(value: Any) -> Any:
 # --- the output of commands -------------------------------------------------------------------------------------------
 
 WIDTH = 120
-"""Characters per line where there is no terminal."""
+"""Characters per line if stdout is not a terminal."""
 
 
 class SafeStream:

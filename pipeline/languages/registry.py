@@ -100,7 +100,7 @@ def version(name: str | None) -> str:
     digest of the Python files beside the module of the entry point, and below.
 
     Raises:
-        UsageError: There is no such language.
+        UsageError: No installed language has this name.
     """
     language, entry = find(name), declared()[name or DEFAULT]
     if language.version is not None:
@@ -129,6 +129,6 @@ def tasks_folder(name: str | None) -> Path:
     """The folder of a language's own tasks; None for the default language, which is not imported for that.
 
     Raises:
-        UsageError: There is no such language.
+        UsageError: No installed language has this name.
     """
     return TASKS if name is None else find(name).folder / "tasks"

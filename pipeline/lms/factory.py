@@ -50,7 +50,7 @@ def scripted_lm(model: str) -> dspy.LM:
     """The LM of such a name.
 
     Raises:
-        UsageError: There is no such language.
+        UsageError: No installed language has this name.
     """
     shown = read_shown(registry.find(model.removeprefix(PREFIX)))
     right, wrong = ({each.task.name: each.text for each in found} for found in (shown.oracles, shown.near_misses))

@@ -9,12 +9,12 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
+from pipeline.actions.skill import skill
 from pipeline.base.files import DATA, DOCS
 from pipeline.base.languages import DEFAULT
 from pipeline.base.text import visible
 from pipeline.languages import registry
 from pipeline.mcp_server.tools import Toolbox, safe_text
-from pipeline.verification.shown_programs import skill
 
 SKILL = DATA / "skill" / "step"
 PAGES: Mapping[str, tuple[Path, str]] = {

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pipeline.base.errors import UsageError
-from pipeline.languages import registry
 from pipeline.languages.language import Language, Task
 from pipeline.verification.task_files import find, read_in
 
@@ -85,57 +83,3 @@ def _programs(language: Language, place: str, stage: str, shown: Shown) -> Itera
             shown.wrong.append((name, "no task below tasks/ has this path"))
         else:
             yield Program(task, name, path.read_text(encoding="utf-8"), stage)
-
-
-# --- a language as an Agent Skill: its prompt, and its tasks with their programs, in one page -------------------------
-
-
-def skill(language: Language) -> str:
-    """The text of `SKILL.md`; of STeP, `data/skill` has a longer one.
-
-    Raises:
-        UsageError: The language has no prompt.
-    """
-    head = f"---\nname: {language.name}\ndescription: How to write programs in the language {language.name}.\n---\n"
-    examples = [f"```yaml\n{each.task.text_with(each.text)}```\n" for each in read_shown(language).oracles]
-    prompt = language.instructions("proposer", ir=True, kind="full")
-    return "\n".join([head, prompt, "\n## Solved tasks\n", *examples])
-
-
-# --- what a cell must not let happen, tried in it: `pipeline.actions.conformance` calls these in a worker -------------
-# The first two arguments of each are a task's name and its statement, by which a pool finds the task's cell.
-
-
-def spin(name: str, content: str) -> str:
-    """Never returns."""
-    while True:
-        pass
-
-
-def allocate(name: str, content: str, amount: int) -> str:
-    """Holds so many bytes."""
-    held = b"\1" * amount
-    return f"held {len(held):,} bytes"
-
-
-def write(name: str, content: str, path: str) -> str:
-    """Writes a file; says why it could not."""
-    try:
-        Path(path).write_text("written", encoding="utf-8")
-    except OSError as error:
-        return type(error).__name__
-    return "written"
-
-
-def read(name: str, content: str, path: str) -> str:
-    """Reads a file; says why it could not."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        return type(error).__name__
-
-
-def key_of(name: str, content: str, text: str, language: str) -> str:
-    """The key of a program, in this process."""
-    spoken = registry.find(language)
-    return spoken.key(spoken.task(content, name, name), text)

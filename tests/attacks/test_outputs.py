@@ -78,7 +78,7 @@ OWN = {
     "pipeline/base/files.py",  # the writer
     "pipeline/charts/plots.py",  # draws to memory
     "pipeline/verification/isolation/processes.py",  # a setting of the kernel's, below /proc/self
-    "pipeline/verification/shown_programs.py",  # tries to write, in a cell that must refuse it
+    "pipeline/verification/probes.py",  # tries to write, in a cell that must refuse it
     "optimizers/experience.py",  # the optimizers are a package of their own
 }
 

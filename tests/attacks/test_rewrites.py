@@ -12,7 +12,7 @@ from optimizers import Entry, TokenCount
 from pipeline.actions.generate_programs import Found, Solutions
 from pipeline.actions.price_program import Optimized, optimize
 from pipeline.optimize import as_json
-from pipeline.running.job import simplified_solutions
+from pipeline.running.simplifying import simplified_solutions
 from pipeline.verification.metric import Metric
 from step_runtime.tasks.reader import loads_task, read_task
 from step_runtime.tasks.task import Task

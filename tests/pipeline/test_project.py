@@ -44,6 +44,7 @@ def test_the_constraints_lie_in_the_ranges() -> None:
 REFUSED = [
     "compile --optimizer adaptive --selection resample",
     "compile --optimizer none --selection coverage",
+    "compile --optimizer adaptive --selection savings",
     "generate none.yaml",
     "compile --optimizer adaptive --language ttlang --lm x/y --guardian gated",
     "evaluate --program none.json",

@@ -10,7 +10,7 @@ import pytest
 from optimizers import Entry, HeldOutVerdict, TokenCount
 from optimizers.domain import Claims
 from pipeline.rewriting.simplification import code_lines
-from pipeline.running.job import simplified_solutions
+from pipeline.running.simplifying import simplified_solutions
 from pipeline.verification.metric import Metric
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task

@@ -9,7 +9,7 @@ import pytest
 from optimizers.domain import HoldOut
 from pipeline.record.mlflow_metrics import is_proved
 from pipeline.verification import claims
-from pipeline.verification.claims import holding_out
+from pipeline.verification.held_out import holding_out
 from pipeline.verification.pool import LocalWorkers, WorkerLost
 from step_runtime.tasks.reader import loads_task
 from tests.support.overfits import PLANTED

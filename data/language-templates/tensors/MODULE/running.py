@@ -24,7 +24,7 @@ class Handle:
         self._tensor = tensor
 
     def row(self, index: int) -> Tensor:
-        """Every access to memory is checked: an index of -1 is no row, as it is none on a device."""
+        """Every access to memory is checked: an index of -1 is an error, as on a device."""
         if not 0 <= index < len(self._tensor):
             raise OutOfBounds(f"row {index} of a tensor of {len(self._tensor)} rows")
         return self._tensor[index]
