@@ -68,8 +68,8 @@ def step_only(name: str | None, what: str) -> None:
 LanguageName = Annotated[
     str | None,
     Option(
-        "the language of the programs, which an installed package declares. Programs of some languages run as Python, in"
-        " isolated workers only: see docs/security.md (default: step)",
+        "the language of the programs, which an installed package declares. Programs of some languages run as Python,"
+        " in isolated workers only: see docs/security.md (default: step)",
         metavar="NAME",
         check=chosen,
     ),

@@ -316,9 +316,9 @@ def test_the_tools_tell_types_and_run_examples_alone() -> None:
         assert "fn_mul takes [fp32, fp32]" in check(ILL_TYPED)
         assert list_examples() == "other/0"
         assert RIGHT in show_example("other/0")
-        assert "there are: other/0" in show_example("square/0")
+        assert "the examples are: other/0" in show_example("square/0")
         assert verify_on_example("other/0", WRONG) == "output S0 differs; first at [0]"
-        assert "no example 'square/0'" in verify_on_example("square/0", RIGHT)
+        assert "No example is called 'square/0'" in verify_on_example("square/0", RIGHT)
     assert metric.asked == ["other/0"]
 
 

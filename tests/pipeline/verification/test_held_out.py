@@ -8,7 +8,7 @@ import pytest
 
 from optimizers.domain import HoldOut
 from pipeline.record.mlflow_metrics import is_proved
-from pipeline.verification import claims
+from pipeline.verification import held_out
 from pipeline.verification.held_out import holding_out
 from pipeline.verification.pool import LocalWorkers, WorkerLost
 from step_runtime.tasks.reader import loads_task
@@ -50,7 +50,7 @@ def test_refused_answers_are_judged_too() -> None:
 
 def test_a_worker_that_is_lost_makes_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """As does a task whose code fails; each names the reason, and the others are judged."""
-    monkeypatch.setattr(claims, "_HELD_OUT_SECONDS", 2)
+    monkeypatch.setattr(held_out, "_SECONDS", 2)
     hanging = TASK.replace("return [input[0] * 2]", "while True: pass")
     failing = TASK.replace("input_data['E0'] * 2", "input_data['E0'] / missing")
     texts = [TASK, hanging, failing]
@@ -77,5 +77,5 @@ def test_who_takes_longer_than_a_run_allows_is_judged_with_more_time() -> None:
 
 def test_a_language_that_does_not_offer_it_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a run's domain has nothing that judges once more."""
-    monkeypatch.setattr(claims.registry.find("step"), "holds_out", False)
+    monkeypatch.setattr(held_out.registry.find("step"), "holds_out", False)
     assert holding_out(LocalWorkers(1), 0, "step") is None
